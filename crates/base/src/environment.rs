@@ -55,6 +55,8 @@ pub const PROFILE: Variable =
 pub const MEASURE: &str = "measure";
 /// Rules of algorithms.
 pub const RULES: Variable = Variable { name: "TREEPIE_RULES", accepts: "the path of a file of rules" };
+/// Whether ranks of a host share memory under MPI.
+pub const SHARED_SEGMENT: Variable = Variable { name: "TREEPIE_SHARED_SEGMENT", accepts: FLAG };
 /// Whether large messages are transferred in a single copy.
 pub const SINGLE_COPY: Variable = Variable { name: "TREEPIE_SINGLE_COPY", accepts: FLAG };
 /// The time after which a waiting rank reports what it waits for.
@@ -65,7 +67,7 @@ pub const STALL_SECS: Variable =
 pub const TMPFILE: Variable = Variable { name: "TREEPIE_TMPFILE", accepts: FLAG };
 
 /// All variables that users set.
-pub const VARIABLES: [Variable; 15] = [
+pub const VARIABLES: [Variable; 16] = [
     ADAPT,
     ALGORITHM,
     AM,
@@ -78,6 +80,7 @@ pub const VARIABLES: [Variable; 15] = [
     NETWORK,
     PROFILE,
     RULES,
+    SHARED_SEGMENT,
     SINGLE_COPY,
     STALL_SECS,
     TMPFILE,
@@ -150,6 +153,11 @@ pub fn adapt() -> Result<bool> {
     Ok(read(ADAPT, parse_flag)?.unwrap_or(false))
 }
 
+/// Whether ranks of a host share memory under MPI (`TREEPIE_SHARED_SEGMENT`).
+pub fn shared_segment() -> Result<bool> {
+    Ok(read(SHARED_SEGMENT, parse_flag)?.unwrap_or(true))
+}
+
 /// Whether single copy may be used (`TREEPIE_SINGLE_COPY`).
 pub fn single_copy() -> Result<bool> {
     Ok(read(SINGLE_COPY, parse_flag)?.unwrap_or(true))
@@ -180,6 +188,7 @@ pub fn log_choices() -> Result<bool> {
 pub fn check() -> Result<()> {
     adapt()?;
     checked()?;
+    shared_segment()?;
     single_copy()?;
     tmpfile()?;
     stall_timeout()?;

@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 20] = [
     ("treepie-model", &["treepie-schedule"]),
     ("treepie-fabric", &["treepie-base"]),
     ("treepie-shm", &["treepie-fabric"]),
-    ("treepie-mpi", &["treepie-fabric"]),
+    ("treepie-mpi", &["treepie-shm"]),
     ("treepie-comm", &["treepie-fabric", "treepie-collectives", "treepie-model"]),
     ("treepie-sim", &["treepie-fabric", "treepie-model", "treepie-schedule"]),
     ("treepie-emulation", &["treepie-sim"]),

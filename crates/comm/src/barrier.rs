@@ -40,8 +40,8 @@ impl Comm {
 
     /// Logical or over the ranks of the communicator: whether any of them passes `true`. Collective.
     pub fn any(&self, value: bool) -> Result<bool> {
-        // The engine's barrier reduces bits. Where there is a shared segment, an allreduce is as fast.
-        if self.capabilities().barrier && self.endpoint().fabric().shared_segment().is_none() {
+        // The engine's barrier reduces bits. Where all ranks share a segment, an allreduce is as fast.
+        if self.capabilities().barrier && self.endpoint().world_segment().is_none() {
             return Ok(
                 self.run_protocol(AnyReactor { value, has_arrived: false, any: None }, 1, |_| ())?.any == Some(true)
             );

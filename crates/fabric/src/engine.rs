@@ -16,8 +16,8 @@
 //!
 //! The other methods default to "unsupported", and the endpoint uses records instead. Override them where the engine
 //! has a faster mechanism: `ack` (a cell of the sender), `bulk_*` (memory to memory), `arrive`, `counter_*`,
-//! `capabilities` (shared counters), `shared_segment`, `shared_heap` (memory that all ranks map), `liveness*` (failure
-//! detection). Engines with virtual time override `charge_*` (computation), `report_unexpected_bytes` (memory),
+//! `capabilities` (shared counters), `shared_segment` (slots of all ranks or of a group), `shared_heap` (memory that all
+//! ranks map), `liveness*` (failure detection). Engines with virtual time override `charge_*` (computation), `report_unexpected_bytes` (memory),
 //! `report_wait` and `set_settling` (why a rank waits). Where ranks share a thread, a handle may be used on the wrong
 //! rank (`is_current_rank`).
 
@@ -297,9 +297,17 @@ pub trait Fabric {
         0
     }
 
-    /// The shared segment of all ranks, if there is one.
+    /// The shared segment of this rank, if there is one: that of all ranks or, where there are
+    /// [`segment_groups`](Self::segment_groups), that of its group.
     fn shared_segment(&mut self) -> Option<&mut dyn SharedSegment> {
         None
+    }
+
+    /// For each rank of the world the lowest rank of the group that shares its segment, where segments belong to groups.
+    /// Then each rank has a segment, even if it is the only one of its group. Empty where there is no segment or where
+    /// it belongs to all ranks. The same on all ranks.
+    fn segment_groups(&self) -> &[u32] {
+        &[]
     }
 
     /// Starts a collective operation of the host, which all ranks start. It keeps the spans until it is complete, and
@@ -365,6 +373,11 @@ pub trait Fabric {
     /// The number of cores that all ranks share, if they are on one machine. The same on all ranks.
     fn cores(&self) -> Option<u32> {
         None
+    }
+
+    /// Whether each rank of this rank's host has a core.
+    fn has_dedicated_core(&self) -> bool {
+        self.cores().is_some_and(|cores| self.size() <= cores)
     }
 
     /// The lowest rank on the host of each rank, where ranks are on several hosts and the engine knows on which. The same

@@ -243,12 +243,13 @@ impl Endpoint {
         }
     }
 
-    /// Pings all ranks that pending receives depend on; finalizing ranks reply. For engines without failure detection.
+    /// Pings all ranks that pending receives depend on, and the one awaited in the shared segment; finalizing ranks reply. For engines without failure detection.
     pub(crate) fn ping_sources(&mut self, reason: WaitReason) {
         let mut sources: Vec<u32> = self.posted_receives().into_iter().map(|(_, key)| key.source).collect();
         if let WaitReason::Op(OpKind::Receive, key) = reason {
             sources.push(key.source);
         }
+        sources.extend(self.fabric.shared_segment().and_then(|segment| segment.awaited()));
         let is_of_host = matches!(reason, WaitReason::HostCollective);
         if sources.contains(&ANY_SOURCE) || self.state.protocol_queues.has_open() || is_of_host {
             sources = (0..self.size()).collect();

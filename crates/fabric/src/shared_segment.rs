@@ -1,14 +1,20 @@
-//! The shared segment: memory that all ranks of an engine read, and waiting in it.
+//! The shared segment: memory that all ranks of an engine read, or those of a group, and waiting in it.
 //!
-//! All ranks take part in all rounds, in order. In a round a rank writes its data into its slot, publishes the slot
+//! The ranks that share a segment are its [members](SharedSegment::members), and a rank has one segment. It belongs to
+//! the world or, where not all ranks can share one, to a group ([`Fabric::segment_groups`]): the ranks of a host, or at
+//! most 64 of them.
+//!
+//! All members take part in all rounds, in order. In a round a rank writes its data into its slot, publishes the slot
 //! with a tag, and reads the slots of others once they have published theirs. A rank need not wait for those whose
 //! slots it does not read.
 //!
-//! A rank that cannot complete an operation closes the segment for all: ranks that wait in it fail, and no rank uses it
-//! again. A rank that starts an operation only then uses messages, and would wait for ranks that have done the
+//! A rank that cannot complete an operation closes the segment for all members: those that wait in it fail, and none uses
+//! it again. A rank that starts an operation only then uses messages, and would wait for ranks that have done the
 //! operation in the segment before. So the rank that closes the segment announces its recent operations as aborted to
-//! all others, and each rank that receives this announces its recent operations in turn: it will not send messages of
+//! the other members, and each rank that receives this announces its recent operations in turn: it will not send messages of
 //! these.
+//!
+//! [`Fabric::segment_groups`]: crate::Fabric::segment_groups
 
 mod endpoint;
 
@@ -28,22 +34,29 @@ pub enum SlotClass {
 /// The number of bytes of an exposed address ([`SharedSegment::try_expose`]).
 pub const EXPOSED_ADDRESS_BYTES: usize = 16;
 
-/// A rank's view of the shared segment.
+/// A rank's view of the shared segment. Its methods take indices into [`members`](Self::members), which are world ranks
+/// where the segment belongs to the world.
 pub trait SharedSegment {
-    /// The slot capacity in bytes.
+    /// The ranks of the world that share the segment, ascending; at most 64.
+    fn members(&self) -> &[u32];
+
+    /// The index of this rank among the members.
+    fn index(&self) -> u32;
+
+    /// The slot capacity in bytes. The same on all ranks of the world.
     fn capacity(&self, class: SlotClass) -> usize;
 
     /// Writes to this rank's slot for the next round, if others have read its previous contents.
     fn try_write(&mut self, class: SlotClass, offset: usize, data: &[u8]) -> bool;
 
-    /// Publishes the slot with a 48-bit tag, if the other ranks have advanced far enough.
+    /// Publishes the slot with a 48-bit tag, if the other members have advanced far enough.
     fn try_publish(&mut self, class: SlotClass, tag: u64) -> bool;
 
-    /// The tag under which another rank has published its slot of this rank's current round, if it has.
-    fn published_tag(&mut self, rank: u32) -> Option<u64>;
+    /// The tag under which another member has published its slot of this rank's current round, if it has.
+    fn published_tag(&mut self, member: u32) -> Option<u64>;
 
-    /// Reads a rank's slot of that round. Panics unless [`published_tag`](Self::published_tag) has returned its tag.
-    fn read(&mut self, rank: u32, class: SlotClass, offset: usize, len: usize) -> &[u8];
+    /// Reads a member's slot of that round. Panics unless [`published_tag`](Self::published_tag) has returned its tag.
+    fn read(&mut self, member: u32, class: SlotClass, offset: usize, len: usize) -> &[u8];
 
     /// Exposes `data` for single copy: writes its address, in [`EXPOSED_ADDRESS_BYTES`], as
     /// [`try_write`](Self::try_write) does. Others can [read it](Self::read_exposed) until this rank has published the
@@ -53,15 +66,15 @@ pub trait SharedSegment {
     /// Single copy: reads the memory of another process, from byte `from` of the data exposed at `offset` in this
     /// round. False if the system does not permit it, or if there are fewer bytes. Panics unless
     /// [`published_tag`](Self::published_tag) has returned its tag.
-    fn read_exposed(&mut self, rank: u32, class: SlotClass, offset: usize, from: usize, into: &mut [u8]) -> bool;
+    fn read_exposed(&mut self, member: u32, class: SlotClass, offset: usize, from: usize, into: &mut [u8]) -> bool;
 
-    /// Closes the segment with a reason that names a rank.
+    /// Closes the segment for its members, with a reason that names a rank of the world.
     fn close(&mut self, reason: AbortReason);
 
     /// Why the segment was closed, if it was.
     fn closed_reason(&self) -> Option<AbortReason>;
 
-    /// The rank whose slot was not published at the last check.
+    /// The rank of the world whose slot was not published at the last check.
     fn awaited(&self) -> Option<u32>;
 
     /// Clears the awaited rank: events in the segment no longer wake this rank.

@@ -9,11 +9,14 @@
 use std::time::{Duration, Instant};
 
 use treepie_base::{Error, Span};
-use treepie_fabric::{BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, HostCollective, RecordHeader};
+use treepie_fabric::{
+    BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, HostCollective, RecordHeader, SharedSegment,
+};
 
 use crate::bulk::Bulk;
 use crate::exit;
 use crate::host_collective::HostCollectives;
+use crate::host_segment::HostSegment;
 use crate::inbox::Inbox;
 use crate::poll_backoff::PollBackoff;
 use crate::record::MAX_BODY;
@@ -31,6 +34,7 @@ pub(crate) struct MpiFabric {
     world: WorldInfo,
     /// The host of each rank; empty if there is one.
     hosts: Vec<u32>,
+    host_segment: HostSegment,
     start: Instant,
     inbox: Inbox,
     send_queue: MpiSendQueue,
@@ -61,7 +65,9 @@ impl MpiFabric {
         if world.size > 1 {
             exit::arm(world.rank, shim.abort_handle());
         }
+        let hosts = shim.nodes(&world);
         Self {
+            host_segment: HostSegment::share(&shim, &world, &hosts),
             inbox: Inbox::new(&shim),
             send_queue: MpiSendQueue::new(world.size as u32),
             bulk: Bulk::new(world.tag_ub),
@@ -70,7 +76,7 @@ impl MpiFabric {
             backoff: PollBackoff::new(&world),
             start: Instant::now(),
             stage: DepartureStage::Active,
-            hosts: shim.nodes(&world),
+            hosts,
             shim,
             world,
         }
@@ -196,6 +202,18 @@ impl Fabric for MpiFabric {
     fn bulk_send(&mut self, to: u32, slot: u32, cts: BulkDescriptor, span: Span) -> Result<(), BulkError> {
         let span = self.check_peer(to, span)?;
         self.bulk.send(&self.shim, to, slot, cts, span)
+    }
+
+    fn shared_segment(&mut self) -> Option<&mut dyn SharedSegment> {
+        Some(&mut **self.host_segment.segment.as_mut()?)
+    }
+
+    fn segment_groups(&self) -> &[u32] {
+        &self.host_segment.groups
+    }
+
+    fn has_dedicated_core(&self) -> bool {
+        self.world.node_ranks <= self.world.node_cpus
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -10,7 +10,8 @@
 //! trust          checks who may have written the file that is loaded
 //! shim           its functions
 //! engine         Fabric: inbox and send_queue for records, bulk for large transfers, poll_backoff,
-//!                host_collective for the library's own collective operations
+//!                host_collective for the library's own collective operations, host_segment for the memory that
+//!                ranks of a host share
 //! ```
 
 mod bulk;
@@ -19,6 +20,7 @@ mod engine;
 mod error;
 mod exit;
 mod host_collective;
+mod host_segment;
 mod inbox;
 mod installation;
 mod launcher;

@@ -12,7 +12,7 @@ use crate::cache::CachedShim;
 /// The C file, compiled by the user's `mpicc`.
 pub(crate) const SOURCE: &str = include_str!("shim.c");
 
-const INTERFACE_VERSION: i32 = 3;
+const INTERFACE_VERSION: i32 = 4;
 const NULL_REQUEST: i32 = -1;
 const ANY_SOURCE: i32 = -1;
 
@@ -58,7 +58,7 @@ pub(crate) struct CollectiveInfo {
 /// The loaded shim. MPI is used by one thread, so this is not `Send`.
 pub(crate) struct Shim {
     init: unsafe extern "C" fn(*mut WorldInfo) -> i32,
-    nodes: unsafe extern "C" fn(i32, *mut i32),
+    allgather: unsafe extern "C" fn(*const c_void, i32, *mut c_void),
     library_version: unsafe extern "C" fn(*mut c_char, i32),
     isend: unsafe extern "C" fn(*const c_void, u64, i32, i32) -> i32,
     irecv: unsafe extern "C" fn(*mut c_void, u64, i32, i32) -> i32,
@@ -107,7 +107,7 @@ impl Shim {
         }
         let shim = Self {
             init: function!("begin"),
-            nodes: function!("nodes"),
+            allgather: function!("allgather"),
             library_version: function!("library"),
             isend: function!("isend"),
             irecv: function!("irecv"),
@@ -139,10 +139,15 @@ impl Shim {
         if world.node_ranks >= world.size {
             return Vec::new();
         }
-        let mut all = vec![0; world.size as usize];
-        // SAFETY: there is an element for each rank of the world.
-        unsafe { (self.nodes)(world.node_first, all.as_mut_ptr()) };
-        all.into_iter().map(|rank| rank as u32).collect()
+        self.allgather(world.size as u32, [world.node_first as u64]).into_iter().map(|[rank]| rank as u32).collect()
+    }
+
+    /// The words of each rank of the world, of which there are `size`. Collective, after [`init`](Self::init).
+    pub(crate) fn allgather<const WORDS: usize>(&self, size: u32, words: [u64; WORDS]) -> Vec<[u64; WORDS]> {
+        let mut all = vec![[0; WORDS]; size as usize];
+        // SAFETY: `all` has room for the words of each rank.
+        unsafe { (self.allgather)(words.as_ptr().cast(), size_of_val(&words) as i32, all.as_mut_ptr().cast()) };
+        all
     }
 
     /// The MPI library's name and version.

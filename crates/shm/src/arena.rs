@@ -1,7 +1,7 @@
 //! The shared memory of one world and its layout.
 //!
 //! ```text
-//! ArenaHeader | RankControl of each rank | barrier cells | inboxes | ring headers | rings | registry | segment | heap
+//! ArenaHeader | RankControl of each rank | barrier cells | inboxes | ring headers | rings | registry | segments | heap
 //! ```
 //! One sparse memfd: untouched pages cost nothing, and it vanishes with the last process that has it open, so there is
 //! never a name to clean up. Each rank maps everything but the heap, whose windows are mapped on use.
@@ -24,7 +24,7 @@ use crate::layout::ArenaLayout;
 use crate::registry::{MAX_REGISTRATIONS, RegistrationCell};
 use crate::ring::RingHeader;
 use crate::ring_memory::RingMemory;
-use crate::segment::SegmentLayout;
+use crate::segment::{SegmentLayout, SegmentState};
 pub(crate) use header::ArenaHeader;
 pub(crate) use rank_control::{ACK_SLOTS, BARRIER_CELLS, MAX_CLAIMS, RankControl};
 
@@ -57,12 +57,23 @@ impl Arena {
     }
 
     fn create_for(ranks: u32, threads: bool) -> io::Result<Self> {
-        let layout = ArenaLayout::for_ranks(ranks);
-        let fd = memfd_create("treepie", MemfdFlags::CLOEXEC)?;
+        Self::create_with("treepie", ArenaLayout::for_ranks(ranks), 0, threads, 1 << 40)
+    }
+
+    /// Memory for nothing but the shared segment of these processes, which [open](Self::open_segment) it. They are all
+    /// ranks of the world, or a group of them.
+    pub(crate) fn create_segment(ranks: u32, is_world: bool, nonce: u64) -> io::Result<Self> {
+        let layout = ArenaLayout::for_segment(ranks, is_world);
+        Self::create_with(&segment_name(nonce), layout, nonce, false, layout.bytes() as u64)
+    }
+
+    fn create_with(name: &str, layout: ArenaLayout, nonce: u64, threads: bool, most: u64) -> io::Result<Self> {
+        let ranks = layout.ranks;
+        let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
         // Nothing is allocated before it is touched. A limit on file sizes leaves less memory for windows: exceeding it
         // would end the process by SIGXFSZ.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX);
-        let size = limit.min(1 << 40);
+        let size = limit.min(most);
         if layout.bytes() as u64 > size {
             let (needed, size) = (layout.bytes() as u64 >> 30, size >> 30);
             let why = format!(
@@ -77,6 +88,7 @@ impl Arena {
         unsafe {
             let header = arena.base.cast::<ArenaHeader>().as_ptr();
             (&raw mut (*header).magic).write(MAGIC);
+            (&raw mut (*header).nonce).write(nonce);
             (&raw mut (*header).ranks).write(ranks);
             (&raw mut (*header).has_threads).write(threads.into());
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
@@ -94,17 +106,24 @@ impl Arena {
         let ranks = {
             let first = Self::map(fd.try_clone()?, ArenaLayout::for_ranks(1))?;
             let header = first.header();
-            if header.magic != MAGIC {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "not the memory of a treepie world"));
+            if (header.magic, header.nonce) != (MAGIC, 0) {
+                return Err(not_a_world());
             }
             header.ranks
         };
         Self::map(fd, ArenaLayout::for_ranks(ranks))
     }
 
+    /// Opens the memory of a segment that another process [created](Self::create_segment), if it is that.
+    pub(crate) fn open_segment(fd: OwnedFd, ranks: u32, is_world: bool, nonce: u64) -> io::Result<Self> {
+        let arena = Self::map(fd, ArenaLayout::for_segment(ranks, is_world))?;
+        let header = arena.header();
+        if (header.magic, header.nonce, header.ranks) == (MAGIC, nonce, ranks) { Ok(arena) } else { Err(not_a_world()) }
+    }
+
     fn map(fd: OwnedFd, layout: ArenaLayout) -> io::Result<Self> {
         if rustix::fs::fstat(&fd)?.st_size < layout.bytes() as i64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not the memory of a treepie world"));
+            return Err(not_a_world());
         }
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
         let base = unsafe {
@@ -124,11 +143,19 @@ impl Arena {
         self.layout.ranks
     }
 
-    /// Address and layout of the shared segment, if there is one.
-    pub(crate) fn segment(&self) -> Option<(NonNull<u8>, SegmentLayout)> {
-        let layout = self.layout.segment?;
+    /// Address and layout of the shared segment of a group.
+    pub(crate) fn segment(&self, group: u32) -> (NonNull<u8>, SegmentLayout) {
+        assert!(group < self.layout.groups.count());
+        let (offset, layout) = self.layout.segment(group);
         // SAFETY: the segment lies inside the mapping.
-        Some((unsafe { self.base.add(self.layout.segment()) }, layout))
+        (unsafe { self.base.add(offset) }, layout)
+    }
+
+    /// The state of the shared segment of a group.
+    pub(crate) fn segment_state(&self, group: u32) -> &'static SegmentState {
+        assert!(group < self.layout.groups.count());
+        // SAFETY: a segment begins with its state, which consists of atomics.
+        unsafe { self.at(self.layout.segment(group).0) }
     }
 
     /// Publishes the liveness of a rank and notifies all ranks.
@@ -204,6 +231,11 @@ impl Arena {
         Ok(())
     }
 
+    /// Enters this process as a member of a segment, so that others can read the memory that it exposes there.
+    pub(crate) fn enter_segment(&self, index: u32) {
+        self.control(index).pid.store(std::process::id(), Ordering::Release);
+    }
+
     /// Whether a rank is alive: neither finalizing nor reported as failed.
     pub(crate) fn is_here(&self, rank: u32) -> bool {
         self.control(rank).life() == Liveness::Alive
@@ -270,6 +302,15 @@ impl Arena {
             (self.at(self.layout.ring_header(rank, index)), memory)
         }
     }
+}
+
+/// The name of the memory of a segment, which only shows under `/proc`.
+pub(crate) fn segment_name(nonce: u64) -> String {
+    format!("treepie-segment-{nonce:016x}")
+}
+
+fn not_a_world() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not the memory of a treepie world")
 }
 
 impl Drop for Arena {

@@ -89,7 +89,9 @@ pub struct Shm {
     /// The liveness epoch when the last poll found nothing.
     seen_liveness_epoch: u32,
     start: Instant,
-    segment: Option<ShmSegment>,
+    segment: ShmSegment,
+    /// The lowest rank of the segment's group of each rank; empty if there is one group.
+    segment_groups: Vec<u32>,
     heap: Heap,
     /// Last, as everything above refers into it.
     arena: Arc<Arena>,
@@ -108,6 +110,15 @@ impl Shm {
         let asymmetric_fences = arena.header().asymmetric_fences != 0;
         let fence_mode =
             if asymmetric_fences && membarrier::register() { FenceMode::Asymmetric } else { FenceMode::Symmetric };
+        let groups = layout.groups;
+        let segment_groups = match groups.count() {
+            1 => Vec::new(),
+            _ => (0..size).map(|rank| groups.members(groups.group_of(rank)).start).collect(),
+        };
+        let members = groups.members(groups.group_of(rank)).collect();
+        let has_own_core = size <= arena.header().cores;
+        let access = PeerAccess::new(threads);
+        let segment = ShmSegment::new(arena.clone(), rank, members, has_own_core, fence_mode, access);
         // With a ring for every peer there is no reason to begin in the inbox.
         let first = if size - 1 <= layout.rings { 0 } else { 16 };
         Ok(Self {
@@ -130,7 +141,8 @@ impl Shm {
             membarrier_failed: false,
             seen_liveness_epoch: 0,
             start: Instant::now(),
-            segment: ShmSegment::new(arena.clone(), rank, fence_mode, PeerAccess::new(threads)),
+            segment,
+            segment_groups,
             heap: Heap::new(arena.clone()),
             arena,
         })
@@ -143,7 +155,7 @@ impl Shm {
             || self.arena.control(self.rank).has_acks()
             || self.pending_barriers.iter().any(|barrier| barrier.is_complete(&self.arena))
             || self.single_copy.can_progress(&self.arena)
-            || self.segment.as_mut().is_some_and(ShmSegment::awaited_has_published)
+            || self.segment.awaited_has_published()
             || self.liveness_epoch() != self.seen_liveness_epoch
             || self.blocked_sends.iter().any(|&(to, body)| match self.channels[to as usize] {
                 PeerChannel::Ring(i) => self.writers[i as usize].1.has_room(body),
@@ -151,6 +163,14 @@ impl Shm {
                     InboxWriter::new(&self.arena.control(to).inbox, self.arena.inbox_memory(to)).has_room_or_block(body)
                 }
             })
+    }
+}
+
+#[cfg(test)]
+impl Shm {
+    /// Whether what this rank waits for in the segment has come.
+    pub(crate) fn segment_has_pending_work(&mut self) -> bool {
+        self.segment.awaited_has_published()
     }
 }
 
@@ -249,7 +269,7 @@ impl Fabric for Shm {
         let limit = limit.min(Duration::from_millis(if self.membarrier_failed { 1 } else { 100 }));
         let (asymmetric, mut failed) = (self.asymmetric_fences, false);
         let fence = || failed = if asymmetric { !membarrier::fence_all() } else { full_fence() };
-        let parked = &self.arena.header().segment.parked;
+        let parked = self.segment.parked();
         parked.while_parked(|| doorbell.park(limit, fence, || self.has_pending_work()));
         self.membarrier_failed |= failed;
         self.blocked_sends.clear();
@@ -347,7 +367,11 @@ impl Fabric for Shm {
 
     #[inline]
     fn shared_segment(&mut self) -> Option<&mut dyn treepie_fabric::SharedSegment> {
-        Some(self.segment.as_mut()?)
+        Some(&mut self.segment)
+    }
+
+    fn segment_groups(&self) -> &[u32] {
+        &self.segment_groups
     }
 
     fn shared_heap(&mut self) -> Option<&mut dyn SharedHeap> {

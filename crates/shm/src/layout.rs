@@ -8,7 +8,7 @@ use crate::arena::{ArenaHeader, BARRIER_CELLS, RankControl};
 use crate::barrier_cell::BarrierCell;
 use crate::registry::{MAX_REGISTRATIONS, RegistrationCell};
 use crate::ring::RingHeader;
-use crate::segment::SegmentLayout;
+use crate::segment::{SegmentGroups, SegmentLayout};
 
 const PAGE: usize = 4096;
 
@@ -22,8 +22,10 @@ pub(crate) struct ArenaLayout {
     pub(crate) rings: u32,
     /// Bytes of each ring.
     pub(crate) ring_bytes: usize,
-    /// Layout of the shared segment; none for many ranks.
-    pub(crate) segment: Option<SegmentLayout>,
+    /// The groups of ranks that have a shared segment each; one up to 64 ranks.
+    pub(crate) groups: SegmentGroups,
+    /// The layout of the segment of the largest group.
+    segment: SegmentLayout,
 }
 
 /// The longest message that ranks of a world of this size send eagerly, in one record.
@@ -41,7 +43,19 @@ impl ArenaLayout {
             _ => (32, 32 << 10),
         };
         let inbox_bytes = if ranks <= 64 { 128 << 10 } else { 64 << 10 };
-        Self { ranks, inbox_bytes, rings, ring_bytes, segment: SegmentLayout::for_ranks(ranks) }
+        let groups = SegmentGroups::of(ranks);
+        let segment = match groups.count() {
+            1 => SegmentLayout::for_world(ranks),
+            // The first group is as large as any.
+            _ => SegmentLayout::for_group(groups.members(0).len() as u32),
+        };
+        Self { ranks, inbox_bytes, rings, ring_bytes, groups, segment }
+    }
+
+    /// Memory for nothing but the segment of these ranks, which are all ranks of the world or a group of them.
+    pub(crate) fn for_segment(ranks: u32, is_world: bool) -> Self {
+        let layout = Self { inbox_bytes: 0, rings: 0, ring_bytes: 0, ..Self::for_ranks(ranks) };
+        if is_world { layout } else { Self { segment: SegmentLayout::for_group(ranks), ..layout } }
     }
 
     /// The longest body that fits every channel: a record takes at most an eighth of a ring.
@@ -76,13 +90,19 @@ impl ArenaLayout {
         round_up_to_page(self.ring(self.ranks, 0)) + rank as usize * size_of::<[RegistrationCell; MAX_REGISTRATIONS]>()
     }
 
-    pub(crate) fn segment(&self) -> usize {
-        round_up_to_page(self.registrations(self.ranks))
+    /// Offset and layout of the segment of a group.
+    pub(crate) fn segment(&self, group: u32) -> (usize, SegmentLayout) {
+        let ranks = self.groups.members(group).len() as u32;
+        (self.segment_offset(group), self.segment.with_ranks(ranks))
+    }
+
+    fn segment_offset(&self, group: u32) -> usize {
+        round_up_to_page(self.registrations(self.ranks)) + group as usize * self.segment.bytes()
     }
 
     /// Bytes of the arena without the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.segment() + self.segment.map_or(0, |segment| segment.bytes())
+        self.segment_offset(self.groups.count())
     }
 }
 
@@ -105,5 +125,14 @@ mod tests {
             assert!(l.bytes() / ranks as usize <= 6 << 20, "{ranks} ranks: {} bytes", l.bytes());
         }
         assert!(ArenaLayout::for_ranks(1024).bytes() / 1024 <= 2 << 20);
+        assert!(ArenaLayout::for_segment(64, true).bytes() / 64 <= 512 << 10);
+    }
+
+    #[test]
+    fn segments_of_groups_do_not_overlap() {
+        let layout = ArenaLayout::for_ranks(130);
+        let segments: Vec<_> = (0..layout.groups.count()).map(|group| layout.segment(group)).collect();
+        assert!(segments.windows(2).all(|pair| pair[0].0 + pair[0].1.bytes() <= pair[1].0), "{segments:?}");
+        assert!(segments.last().is_some_and(|(offset, last)| offset + last.bytes() <= layout.bytes()));
     }
 }

@@ -7,6 +7,7 @@
 //! | `doorbell`, `membarrier`, `backoff` | parking and unparking; spinning before that |
 //! | `registry`, `claim`, `single_copy`, `peer_access` | large messages in one copy by both ends, by keys, not addresses |
 //! | `segment`, `slot_rounds` | slots that all ranks read; when a slot may be written and read |
+//! | `host_segment` | a segment without anything else, for ranks of another engine |
 //! | `heap` | memory of windows |
 //! | `engine` | the [`Fabric`](treepie_fabric::Fabric) built from these |
 //! | `launch` | starts processes as ranks |
@@ -32,6 +33,8 @@ mod engine;
 #[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
+mod host_segment;
+#[cfg(not(loom))]
 mod join;
 #[cfg(not(loom))]
 pub mod launch;
@@ -51,9 +54,13 @@ pub use arena::Arena;
 #[cfg(not(loom))]
 pub use engine::Shm;
 #[cfg(not(loom))]
+pub use host_segment::{HostGroup, SegmentAddress};
+#[cfg(not(loom))]
 pub use join::{ARENA_VAR, RANK_VAR, SIZE_VAR, join_launched};
 #[cfg(not(loom))]
 pub use layout::eager_limit;
+#[cfg(not(loom))]
+pub use segment::segment_groups;
 
 #[cfg(all(test, loom))]
 mod models;

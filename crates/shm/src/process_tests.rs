@@ -1,5 +1,6 @@
 //! Engines of process ranks, all in one process, so that a test can misuse each of them.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use treepie_base::{Bytes, Error, Span};
@@ -7,7 +8,7 @@ use treepie_fabric::{AbortReason, BulkError, EXPOSED_ADDRESS_BYTES, Fabric, Fabr
 
 use crate::arena::MAX_CLAIMS;
 use crate::registry::{MAX_REGISTRATIONS, NO_KEY};
-use crate::{Arena, Shm};
+use crate::{Arena, HostGroup, Shm};
 
 fn opened(arena: &Arena) -> Arc<Arena> {
     Arc::new(Arena::open(arena.fd().try_clone_to_owned().unwrap()).unwrap())
@@ -114,13 +115,108 @@ fn transfers_beyond_the_claims_get_no_cts() {
 }
 
 #[test]
-fn segments_exist_up_to_the_rank_limit() {
-    let has_segment = |ranks| {
+fn beyond_the_rank_limit_groups_have_segments() {
+    let groups = |ranks| {
         let arena = Arc::new(Arena::create(ranks).unwrap());
-        Shm::join(arena, 0).unwrap().shared_segment().is_some()
+        let mut engine = Shm::join(arena, ranks - 1).unwrap();
+        let members = engine.shared_segment().unwrap().members().to_vec();
+        (engine.segment_groups().to_vec(), members)
     };
-    assert!(has_segment(64) && !has_segment(65));
+    assert_eq!(groups(64), (vec![], (0..64).collect()));
+    let of_two: Vec<u32> = (0..100).map(|rank| rank / 50 * 50).collect();
+    assert_eq!(groups(100), (of_two, (50..100).collect()));
 }
+
+/// A few rounds in large slots and small ones, by all ranks of a world of several groups in turn.
+#[test]
+fn groups_exchange_among_their_members_only() {
+    for ranks in [70, 130] {
+        let arena = Arc::new(Arena::create(ranks).unwrap());
+        let mut engines: Vec<Shm> = (0..ranks).map(|rank| Shm::join(arena.clone(), rank).unwrap()).collect();
+        for round in 0..20u32 {
+            let class = [SlotClass::Line, SlotClass::Page, SlotClass::Large][round as usize % 3];
+            let tag = |rank: u32| u64::from(round << 16 | rank);
+            let word = |rank: u32| (rank * 1000 + round).to_ne_bytes();
+            for (rank, engine) in (0..).zip(&mut engines) {
+                let segment = engine.shared_segment().unwrap();
+                let at = segment.capacity(class) - 4;
+                assert_eq!(segment.members()[segment.index() as usize], rank);
+                assert!(segment.try_write(class, at, &word(rank)) && segment.try_publish(class, tag(rank)));
+            }
+            for (rank, engine) in (0u32..).zip(&mut engines) {
+                let group = engine.segment_groups()[rank as usize];
+                let segment = engine.shared_segment().unwrap();
+                let at = segment.capacity(class) - 4;
+                let members = segment.members().to_vec();
+                assert!(members.len() >= 35 && members.len() <= 64 && members[0] == group && members.contains(&rank));
+                for (index, member) in (0..).zip(members).filter(|(_, member)| *member != rank) {
+                    assert_eq!(segment.published_tag(index), Some(tag(member)), "rank {rank} reads {member}");
+                    assert_eq!(segment.read(index, class, at, 4), word(member));
+                }
+                assert_eq!(segment.awaited(), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_closes_its_segment_alone_and_awaits_world_ranks() {
+    let arena = Arc::new(Arena::create(130).unwrap());
+    let mut engines: Vec<Shm> = (0..130).map(|rank| Shm::join(arena.clone(), rank).unwrap()).collect();
+    let segment = engines[50].shared_segment().unwrap();
+    let (first, last) = (segment.members()[0], *segment.members().last().unwrap());
+    assert!(segment.try_publish(SlotClass::Line, 1));
+    assert_eq!((segment.published_tag(segment.index() + 1), segment.awaited()), (None, Some(51)));
+    assert!(!engines[50].segment_has_pending_work());
+    let why = AbortReason::AbortedBy(last);
+    engines[last as usize].shared_segment().unwrap().close(why);
+    for (rank, engine) in (0..).zip(&mut engines) {
+        let expected = (first..=last).contains(&rank).then_some(why);
+        assert_eq!(engine.shared_segment().unwrap().closed_reason(), expected, "rank {rank}");
+    }
+    // The rank that waited there would not park again.
+    assert!(engines[50].segment_has_pending_work());
+}
+
+fn host_group(rank: u32, is_world: bool) -> HostGroup {
+    HostGroup { members: vec![3, 7], rank, is_world, has_dedicated_core: true }
+}
+
+#[test]
+fn a_host_segment_is_opened_by_its_address_only() {
+    let (mut created, [pid, fd, nonce]) = host_group(3, false).create().unwrap();
+    let mut opened = host_group(7, false).open([pid, fd, nonce]).unwrap();
+    assert_eq!((created.index(), opened.index(), opened.members()), (0, 1, &[3, 7][..]));
+    // As in groups of more ranks, not as in a world of two.
+    assert_eq!(opened.capacity(SlotClass::Line), 48);
+    for segment in [&mut created, &mut opened] {
+        let data = [segment.index() as u8 + 1; 40];
+        assert!(segment.try_write(SlotClass::Line, 0, &data));
+        assert!(segment.try_expose(SlotClass::Page, 0, &DATA) && segment.try_publish(SlotClass::Line, 9));
+    }
+    assert_eq!((opened.published_tag(0), created.published_tag(1)), (Some(9), Some(9)));
+    assert_eq!(opened.read(0, SlotClass::Line, 0, 40), [1; 40]);
+    assert_eq!(created.read(1, SlotClass::Line, 0, 40), [2; 40]);
+    let mut got = [0; 5];
+    assert!(created.read_exposed(1, SlotClass::Page, 0, 1, &mut got) && got == DATA[1..6]);
+    assert!(opened.try_publish(SlotClass::Line, 9) && opened.published_tag(0).is_none());
+    assert_eq!(opened.awaited(), Some(3));
+    created.close(AbortReason::PeerLost(3));
+    assert_eq!(opened.closed_reason(), Some(AbortReason::PeerLost(3)));
+
+    let refused = |address, is_world| host_group(7, is_world).open(address).err().expect("it is refused");
+    refused([pid, fd, nonce ^ 2], false);
+    refused([pid, 1 << 20, nonce], false);
+    refused([1 << 40, fd, nonce], false);
+    // Larger than the file, and files of another kind.
+    let (_world, [pid, fd, nonce]) = host_group(3, true).create().unwrap();
+    let others = HostGroup { members: (0..64).collect(), ..host_group(7, false) };
+    others.open([pid, fd, nonce]).err().expect("it is smaller");
+    let arena = Arena::create_for_processes(2).unwrap();
+    refused([pid, arena.fd().as_raw_fd() as u64, nonce], true);
+}
+
+static DATA: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 #[test]
 fn first_abort_reason_is_seen_by_all() {

@@ -6,6 +6,7 @@
 //! line that it has just fetched for writing. An exchange of a word takes 50 to 70 ns, against 140 ns with a line for
 //! each rank.
 
+mod groups;
 mod layout;
 
 use std::ptr::NonNull;
@@ -15,15 +16,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use treepie_fabric::{AbortReason, EXPOSED_ADDRESS_BYTES, SlotClass};
 
 use crate::arena::Arena;
-use crate::doorbell::Doorbell;
+use crate::doorbell::{Doorbell, ParkedCount};
 use crate::peer_access::PeerAccess;
 use crate::primitive::{FenceMode, prefetch_for_write};
 use crate::slot_rounds::{LARGE_SLOTS, SlotFlags, SlotRounds};
+pub(crate) use groups::SegmentGroups;
+pub use groups::segment_groups;
 pub(crate) use layout::SegmentLayout;
+
+/// State of a segment that is read in each round, on a cache line of its own.
+#[repr(C, align(64))]
+pub(crate) struct SegmentState {
+    pub(crate) parked: ParkedCount,
+    /// Why the segment was closed: the encoded reason of the first rank that closed it; 0 while it is open.
+    abort_reason: AtomicU64,
+}
 
 /// A rank's view of the segment.
 pub(crate) struct ShmSegment {
-    rank: u32,
+    /// The index of this rank among the members.
+    index: u32,
+    /// The world ranks that share the segment.
+    members: Vec<u32>,
+    /// The number in the arena of the first of them.
+    first: u32,
+    state: &'static SegmentState,
     memory: SegmentMemory,
     rounds: SlotRounds,
     fence_mode: FenceMode,
@@ -32,9 +49,9 @@ pub(crate) struct ShmSegment {
     /// Bytes written to the page of the coming round.
     written_bytes: usize,
     has_own_core: bool,
-    /// The doorbells of the other ranks.
+    /// The doorbells of the other members.
     peer_doorbells: Vec<&'static Doorbell>,
-    /// Keeps `memory` mapped.
+    /// Keeps `memory` and `state` mapped.
     arena: Arc<Arena>,
 }
 
@@ -71,25 +88,41 @@ impl SegmentMemory {
 }
 
 impl ShmSegment {
-    /// The view of `rank`, if the arena has a segment.
-    pub(crate) fn new(arena: Arc<Arena>, rank: u32, fence_mode: FenceMode, peer_access: PeerAccess) -> Option<Self> {
-        let (base, layout) = arena.segment()?;
-        let rounds = SlotRounds::new(rank, layout.ranks, layout.depth);
-        let has_own_core = layout.ranks <= arena.header().cores;
-        let peer_doorbells =
-            (0..layout.ranks).filter(|other| *other != rank).map(|other| &arena.control(other).doorbell).collect();
-        let memory = SegmentMemory { base, layout };
-        Some(Self {
-            rank,
-            memory,
-            rounds,
+    /// The view of a rank of an arena. Its group are `members` of the world: the ranks of the arena, if that is a world's.
+    pub(crate) fn new(
+        arena: Arc<Arena>,
+        rank: u32,
+        members: Vec<u32>,
+        has_own_core: bool,
+        fence_mode: FenceMode,
+        peer_access: PeerAccess,
+    ) -> Self {
+        let groups = arena.layout().groups;
+        let group = groups.group_of(rank);
+        let in_arena = groups.members(group);
+        assert_eq!(members.len(), in_arena.len(), "a segment belongs to the members of a group");
+        let index = rank - in_arena.start;
+        let (base, layout) = arena.segment(group);
+        let others = in_arena.clone().filter(|other| *other != rank);
+        Self {
+            index,
+            members,
+            first: in_arena.start,
+            state: arena.segment_state(group),
+            memory: SegmentMemory { base, layout },
+            rounds: SlotRounds::new(index, layout.ranks, layout.depth),
             fence_mode,
             peer_access,
             written_bytes: 0,
             has_own_core,
-            peer_doorbells,
+            peer_doorbells: others.map(|other| &arena.control(other).doorbell).collect(),
             arena,
-        })
+        }
+    }
+
+    /// The members that are parked.
+    pub(crate) fn parked(&self) -> &'static ParkedCount {
+        &self.state.parked
     }
 
     /// Prefetches this rank's slot of the next round, which lies in the caches of its last readers, while it waits for
@@ -98,11 +131,11 @@ impl ShmSegment {
     fn prefetch_next_slot(&mut self, class: SlotClass) {
         let next = self.rounds.last_round() + 1;
         if self.memory.layout.ranks > 2 {
-            prefetch_for_write(std::ptr::from_ref(self.memory.flag(self.rank, next)).cast());
+            prefetch_for_write(std::ptr::from_ref(self.memory.flag(self.index, next)).cast());
         }
         let written = std::mem::take(&mut self.written_bytes);
         if class == SlotClass::Page && self.has_own_core {
-            let page = self.memory.slot_data(self.rank, next, class, 0, written);
+            let page = self.memory.slot_data(self.index, next, class, 0, written);
             // SAFETY: inside the page.
             (0..written).step_by(64).for_each(|at| prefetch_for_write(unsafe { page.add(at) }.as_ptr()));
         }
@@ -116,6 +149,14 @@ impl ShmSegment {
 }
 
 impl treepie_fabric::SharedSegment for ShmSegment {
+    fn members(&self) -> &[u32] {
+        &self.members
+    }
+
+    fn index(&self) -> u32 {
+        self.index
+    }
+
     fn capacity(&self, class: SlotClass) -> usize {
         self.memory.layout.capacity(class)
     }
@@ -125,7 +166,7 @@ impl treepie_fabric::SharedSegment for ShmSegment {
         if !self.rounds.can_publish(&self.memory, class == SlotClass::Large) {
             return false;
         }
-        let to = self.memory.slot_data(self.rank, self.rounds.last_round() + 1, class, offset, data.len());
+        let to = self.memory.slot_data(self.index, self.rounds.last_round() + 1, class, offset, data.len());
         // SAFETY: inside the slot of this rank; all others have read the slot's last data, as they have published a
         // later round, and read it again only when this round is published.
         let to = unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), data.len()) };
@@ -139,7 +180,7 @@ impl treepie_fabric::SharedSegment for ShmSegment {
         if !self.rounds.try_publish(&self.memory, class == SlotClass::Large, tag, self.fence_mode) {
             return false;
         }
-        if self.arena.header().segment.parked.any() {
+        if self.state.parked.any() {
             self.peer_doorbells.iter().for_each(|doorbell| doorbell.notify_after_publish());
         }
         self.prefetch_next_slot(class);
@@ -147,14 +188,14 @@ impl treepie_fabric::SharedSegment for ShmSegment {
     }
 
     #[inline]
-    fn published_tag(&mut self, rank: u32) -> Option<u64> {
-        self.rounds.published_tag(&self.memory, rank)
+    fn published_tag(&mut self, member: u32) -> Option<u64> {
+        self.rounds.published_tag(&self.memory, member)
     }
 
     #[inline]
-    fn read(&mut self, rank: u32, class: SlotClass, offset: usize, len: usize) -> &[u8] {
-        assert!(self.rounds.has_seen(rank), "a slot is read before it is published");
-        let from = self.memory.slot_data(rank, self.rounds.last_round(), class, offset, len);
+    fn read(&mut self, member: u32, class: SlotClass, offset: usize, len: usize) -> &[u8] {
+        assert!(self.rounds.has_seen(member), "a slot is read before it is published");
+        let from = self.memory.slot_data(member, self.rounds.last_round(), class, offset, len);
         // SAFETY: inside a slot of this round, of whichever class its rank wrote. Its rank has published the round and
         // reuses the slot only for a later round, after this rank has published the next one, for which it must borrow
         // this segment mutably.
@@ -169,31 +210,30 @@ impl treepie_fabric::SharedSegment for ShmSegment {
         self.try_write(class, offset, &exposed)
     }
 
-    fn read_exposed(&mut self, rank: u32, class: SlotClass, offset: usize, from: usize, into: &mut [u8]) -> bool {
-        let exposed = self.read(rank, class, offset, EXPOSED_ADDRESS_BYTES);
+    fn read_exposed(&mut self, member: u32, class: SlotClass, offset: usize, from: usize, into: &mut [u8]) -> bool {
+        let exposed = self.read(member, class, offset, EXPOSED_ADDRESS_BYTES);
         let word = |at: usize| u64::from_ne_bytes(exposed[at..at + 8].try_into().expect("8 bytes"));
         let (address, exposed_bytes, from) = (word(0), word(8), from as u64);
         let fits = from.checked_add(into.len() as u64).is_some_and(|end| end <= exposed_bytes);
         match address.checked_add(from).filter(|_| fits) {
-            Some(address) => self.peer_access.read_process(self.arena.pid(rank), address, into),
+            Some(address) => self.peer_access.read_process(self.arena.pid(self.first + member), address, into),
             None => false,
         }
     }
 
     fn close(&mut self, why: AbortReason) {
-        let abort_reason = &self.arena.header().segment.abort_reason;
-        let _ = abort_reason.compare_exchange(0, why.encode(), Ordering::SeqCst, Ordering::Relaxed);
-        self.arena.notify_all();
+        let _ = self.state.abort_reason.compare_exchange(0, why.encode(), Ordering::SeqCst, Ordering::Relaxed);
+        self.peer_doorbells.iter().for_each(|doorbell| doorbell.notify());
     }
 
     #[inline]
     fn closed_reason(&self) -> Option<AbortReason> {
-        let word = self.arena.header().segment.abort_reason.load(Ordering::Acquire);
+        let word = self.state.abort_reason.load(Ordering::Acquire);
         (word != 0).then(|| AbortReason::decode(word))
     }
 
     fn awaited(&self) -> Option<u32> {
-        self.rounds.awaited()
+        self.rounds.awaited().map(|member| self.members[member as usize])
     }
 
     fn clear_awaited(&mut self) {

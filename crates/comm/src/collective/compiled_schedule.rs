@@ -259,7 +259,7 @@ impl ScheduleRun<'_> {
                     wait_for_all(endpoint, *call_id)?;
                 }
             }
-            Step::Wait { from } => wait_for_rank(endpoint, *from, *call_id)?,
+            Step::Wait { from } => wait_for_member(endpoint, *from, *call_id)?,
             Step::Read { from, slot, at, data } => {
                 let range = data.chunk(chunk);
                 if !range.range.is_empty() {
@@ -275,11 +275,11 @@ impl ScheduleRun<'_> {
                 }
             }
             Step::SingleCopyRead { from, slot, at, data } => {
-                wait_for_rank(endpoint, *from, *call_id)?;
+                wait_for_member(endpoint, *from, *call_id)?;
                 single_copy_read(endpoint, *from, (*slot, *at), 0, buffers.get_mut(data))?;
             }
             Step::SingleCopyReduce { from, slot, at, data, left } => {
-                wait_for_rank(endpoint, *from, *call_id)?;
+                wait_for_member(endpoint, *from, *call_id)?;
                 let mut first = 0;
                 let chunk_len = (REDUCE_CHUNK / self.element).max(1) * self.element;
                 for into in buffers.get_mut(data).chunks_mut(chunk_len) {
@@ -347,18 +347,26 @@ pub(super) fn publish(endpoint: &mut Endpoint, slot: SlotClass, call_id: u64) ->
     endpoint.wait_segment(|segment| segment.try_publish(slot, call_id).then_some(()))
 }
 
-/// Waits until all ranks have published their slots for the round.
+/// Waits until all members of the segment have published their slots for the round.
 #[inline]
 pub(super) fn wait_for_all(endpoint: &mut Endpoint, call_id: u64) -> Result<()> {
-    let this = endpoint.rank();
-    (0..endpoint.size()).filter(|rank| *rank != this).try_for_each(|rank| wait_for_rank(endpoint, rank, call_id))
+    let segment = shared_segment(endpoint);
+    let (this, members) = (segment.index(), segment.members().len() as u32);
+    (0..members).filter(|member| *member != this).try_for_each(|member| wait_for_member(endpoint, member, call_id))
 }
 
-/// Waits until a rank has published its slot for the round, and checks that it is in the same operation.
+/// Waits until a member of the segment has published its slot for the round, and checks that it is in the same
+/// operation.
 #[inline]
-fn wait_for_rank(endpoint: &mut Endpoint, from: u32, call_id: u64) -> Result<()> {
+fn wait_for_member(endpoint: &mut Endpoint, from: u32, call_id: u64) -> Result<()> {
     let its = endpoint.wait_segment(|segment| segment.published_tag(from))?;
-    if its == call_id { Ok(()) } else { Err(mismatch_error(endpoint.rank(), from, its, call_id)) }
+    if its == call_id { Ok(()) } else { Err(mismatch_error(endpoint.rank(), world_rank(endpoint, from), its, call_id)) }
+}
+
+/// The world rank of a member of the segment: errors name it.
+#[cold]
+fn world_rank(endpoint: &mut Endpoint, member: u32) -> u32 {
+    shared_segment(endpoint).members()[member as usize]
 }
 
 /// A call id, in 48 bits: the instance number modulo 256, the kind of the operation, its root, and its number of bytes
@@ -421,7 +429,7 @@ pub(super) fn with_instance_number(instance: Instance, call_id: u64) -> u64 {
 /// The call id of the round in which ranks agree on the transport before an operation.
 pub(super) const AGREEMENT_CALL_ID: u64 = 15 << KIND_SHIFT;
 
-/// The data that a rank has published for this round, once it has published for the same operation.
+/// The data that a member of the segment has published for this round, once it has published for the same operation.
 #[inline]
 pub(super) fn read(
     endpoint: &mut Endpoint,
@@ -431,12 +439,12 @@ pub(super) fn read(
 ) -> Result<&[u8]> {
     let (slot, at, len) = location;
     if shared_segment(endpoint).published_tag(from) != Some(call_id) {
-        wait_for_rank(endpoint, from, call_id)?;
+        wait_for_member(endpoint, from, call_id)?;
     }
     Ok(shared_segment(endpoint).read(from, slot, at, len))
 }
 
-/// Reads data that a rank exposes there, from its byte `first` on, with a single copy.
+/// Reads data that a member of the segment exposes there, from its byte `first` on, with a single copy.
 fn single_copy_read(
     endpoint: &mut Endpoint,
     from: u32,
@@ -449,6 +457,7 @@ fn single_copy_read(
     }
     // A test has shown before that the memory is readable. The rank has died or left the operation, or this is memory
     // of another kind.
+    let from = world_rank(endpoint, from);
     let rank = from as usize;
     Err(match (endpoint.fabric().liveness(from), shared_segment(endpoint).closed_reason()) {
         (Liveness::Alive, Some(why)) => why.to_error(from),

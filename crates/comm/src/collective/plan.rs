@@ -230,13 +230,13 @@ impl Comm {
         !self.is_checked() && self.owns_segment() && !self.segment_is_closed()
     }
 
-    /// Whether the engine's shared segment belongs to this communicator, open or closed.
+    /// Whether the engine's shared segment belongs to this communicator, open or closed; that of a group does not.
     pub(crate) fn owns_segment(&self) -> bool {
         let mut endpoint = self.endpoint();
-        self.context() == 0 && self.size() == endpoint.size() as usize && endpoint.shared_segment().is_some()
+        self.context() == 0 && self.size() == endpoint.size() as usize && endpoint.world_segment().is_some()
     }
 
-    /// Whether a rank has closed the shared segment.
+    /// Whether a rank has closed the shared segment of this rank.
     #[inline]
     fn segment_is_closed(&self) -> bool {
         self.endpoint().shared_segment().is_some_and(|segment| segment.closed_reason().is_some())
@@ -303,7 +303,8 @@ impl Comm {
     /// number. `panicked` gets the first panic.
     fn test_single_copy(&self, call_id: u64, panicked: &mut Option<Box<dyn Any + Send>>) -> Result<bool> {
         let mut endpoint = self.endpoint();
-        let (this, ranks) = (endpoint.rank(), endpoint.size());
+        let segment = endpoint.shared_segment().expect("single copy is tested where there is a segment");
+        let (this, members) = (segment.index(), segment.members().len() as u32);
         let word = 0x7265_6570_6965_u64 ^ u64::from(this);
         let exposed = word.to_ne_bytes();
         // Each step can be repeated: a panic unwinds from a wait, before the step has changed anything.
@@ -319,22 +320,22 @@ impl Comm {
         step(&mut endpoint, &|endpoint| publish(endpoint, SlotClass::Page, call_id))?;
         step(&mut endpoint, &|endpoint| wait_for_all(endpoint, call_id))?;
         let mut all = true;
-        for rank in (0..ranks).filter(|rank| *rank != this) {
+        for member in (0..members).filter(|member| *member != this) {
             let mut got = [0; 8];
             let was_read = endpoint.shared_segment().expect("this rank has published there").read_exposed(
-                rank,
+                member,
                 SlotClass::Page,
                 0,
                 0,
                 &mut got,
             );
-            all &= was_read && u64::from_ne_bytes(got) == word ^ u64::from(this) ^ u64::from(rank);
+            all &= was_read && u64::from_ne_bytes(got) == word ^ u64::from(this) ^ u64::from(member);
         }
         step(&mut endpoint, &|endpoint| write(endpoint, SlotClass::Line, 0, &[u8::from(all)]))?;
         step(&mut endpoint, &|endpoint| publish(endpoint, SlotClass::Line, call_id))?;
         step(&mut endpoint, &|endpoint| wait_for_all(endpoint, call_id))?;
-        for rank in (0..ranks).filter(|rank| *rank != this) {
-            all &= read(&mut endpoint, rank, call_id, (SlotClass::Line, 0, 1))? == [1];
+        for member in (0..members).filter(|member| *member != this) {
+            all &= read(&mut endpoint, member, call_id, (SlotClass::Line, 0, 1))? == [1];
         }
         // Others read `exposed` before the second round.
         std::hint::black_box(&exposed);

@@ -77,7 +77,7 @@ pub(super) enum Step {
     Wait {
         from: u32,
     },
-    /// Publishes this rank's slot; with `all`, waits until all ranks have published.
+    /// Publishes this rank's slot; with `all`, waits until all members of the segment have published.
     Publish {
         slot: SlotClass,
         all: bool,

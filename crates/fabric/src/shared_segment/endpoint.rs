@@ -16,10 +16,23 @@ const YIELDS_BEFORE_PROGRESS: u32 = 3;
 const HAS_SEGMENT: &str = "waits only where there is a segment";
 
 impl Endpoint {
-    /// The engine's shared segment, if it has one.
+    /// The shared segment of this rank, if it has one: that of the world or of its group.
     #[inline]
     pub fn shared_segment(&mut self) -> Option<&mut dyn SharedSegment> {
         self.fabric.shared_segment()
+    }
+
+    /// The shared segment, if it belongs to all ranks of the world.
+    #[inline]
+    pub fn world_segment(&mut self) -> Option<&mut dyn SharedSegment> {
+        let size = self.size() as usize;
+        self.fabric.shared_segment().filter(|segment| segment.members().len() == size)
+    }
+
+    /// For each rank of the world the lowest rank of the group that shares its segment; empty unless segments belong to
+    /// groups.
+    pub fn segment_groups(&self) -> &[u32] {
+        self.fabric.segment_groups()
     }
 
     /// Sets the operation that the next rounds belong to.
@@ -29,7 +42,7 @@ impl Endpoint {
         self.state.mismatches.set_segment_op(context, tag, call);
     }
 
-    /// Closes the segment for all ranks, and announces this rank's recent operations as aborted.
+    /// Closes the segment for all its members, and announces this rank's recent operations as aborted.
     #[cold]
     pub fn close_segment(&mut self, reason: AbortReason) {
         let reason = reason.originating_at(self.state.rank);
@@ -49,8 +62,14 @@ impl Endpoint {
     }
 
     fn announce_segment_ops(&mut self, reason: AbortReason) {
-        for (context, tag) in self.state.recent_segment_ops.take() {
-            self.announce_abort(context, operation_tag(u32::MAX) | GROUP_TAG_BIT, tag, reason, 0..self.size());
+        let recent = self.state.recent_segment_ops.take();
+        let members = match self.fabric.shared_segment() {
+            Some(segment) if !recent.is_empty() => segment.members().to_vec(),
+            _ => return,
+        };
+        for (context, tag) in recent {
+            let mask = operation_tag(u32::MAX) | GROUP_TAG_BIT;
+            self.announce_abort(context, mask, tag, reason, members.iter().copied());
         }
     }
 
@@ -62,7 +81,7 @@ impl Endpoint {
             return Ok(found);
         }
         // On a dedicated core, the awaited rank is mostly less than a microsecond away.
-        if self.has_dedicated_core() {
+        if self.fabric.has_dedicated_core() {
             let segment = self.fabric.shared_segment().expect(HAS_SEGMENT);
             for _ in 0..64 {
                 std::hint::spin_loop();
@@ -113,10 +132,5 @@ impl Endpoint {
             }
             self.check_segment_mismatch()?;
         }
-    }
-
-    /// Whether each rank has a core.
-    fn has_dedicated_core(&self) -> bool {
-        self.fabric.cores().is_some_and(|cores| self.size() <= cores)
     }
 }

@@ -2,7 +2,12 @@
 
 use treepie_fabric::SlotClass;
 
+use super::groups::MAX_MEMBERS;
 use crate::slot_rounds::LARGE_SLOTS;
+
+/// Bytes of the state of a segment, before its flags: two cache lines, as processors fetch lines in pairs, and the flags
+/// change all the time.
+const STATE_BYTES: usize = 128;
 
 /// Sizes and offsets of the parts of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,23 +23,25 @@ pub(crate) struct SegmentLayout {
 }
 
 impl SegmentLayout {
-    /// The layout for a number of ranks; none for more than 64.
-    pub(crate) fn for_ranks(ranks: u32) -> Option<Self> {
-        let layout = |depth, stride, header_bytes| Self {
-            ranks,
-            depth,
-            stride,
-            header_bytes,
-            page_bytes: 4 << 10,
-            large_slot_bytes: 64 << 10,
-        };
-        match ranks {
-            2 => Some(layout(2, 16, 8)),
-            // A cache line for each rank: with four ranks to a line, so that fewer would move, eight ranks on two cores
-            // took 5 to 10% longer for most operations.
-            1..=64 => Some(layout(16, 64, 16)),
-            _ => None,
-        }
+    /// The layout of the segment of a world.
+    pub(crate) fn for_world(ranks: u32) -> Self {
+        let layout = Self::for_group(ranks);
+        if ranks == 2 { Self { depth: 2, stride: 16, header_bytes: 8, ..layout } } else { layout }
+    }
+
+    /// The layout of the segment of a group. Groups of a world may differ in size, but not in the capacities of their
+    /// slots, by which all ranks decide how they run an operation.
+    pub(crate) fn for_group(ranks: u32) -> Self {
+        assert!((1..=MAX_MEMBERS).contains(&ranks), "a segment of {ranks} ranks");
+        // A cache line for each rank: with four ranks to a line, so that fewer would move, eight ranks on two cores
+        // took 5 to 10% longer for most operations.
+        let (depth, stride, header_bytes) = (16, 64, 16);
+        Self { ranks, depth, stride, header_bytes, page_bytes: 4 << 10, large_slot_bytes: 64 << 10 }
+    }
+
+    /// The layout of another group of the same world.
+    pub(crate) fn with_ranks(self, ranks: u32) -> Self {
+        Self { ranks, ..self }
     }
 
     /// The index of a round among the `depth` rounds. The depth is a power of two: a division would cost as much as
@@ -46,11 +53,12 @@ impl SegmentLayout {
 
     #[inline]
     pub(super) fn flag_offset(&self, rank: u32, round: u64) -> usize {
-        (self.slot_index(round) * self.ranks as usize + rank as usize) * self.stride
+        STATE_BYTES + (self.slot_index(round) * self.ranks as usize + rank as usize) * self.stride
     }
 
     pub(super) fn page_offset(&self, rank: u32, round: u64) -> usize {
-        let words = (self.depth as usize * self.ranks as usize * self.stride).next_multiple_of(4096);
+        let words = STATE_BYTES + self.depth as usize * self.ranks as usize * self.stride;
+        let words = words.next_multiple_of(4096);
         words + (rank as usize * self.depth as usize + self.slot_index(round)) * self.page_bytes
     }
 
@@ -59,7 +67,7 @@ impl SegmentLayout {
             + (rank as usize * LARGE_SLOTS as usize + index as usize) * self.large_slot_bytes
     }
 
-    /// The size of the segment.
+    /// The size of the segment, in whole pages.
     pub(crate) fn bytes(&self) -> usize {
         self.large_slot_offset(self.ranks, 0)
     }
