@@ -50,6 +50,17 @@ fn run_all(cache: &Path) {
         for ranks in [4, 3, 2, 1] {
             job.succeeds("exchange", ranks);
         }
+        for ranks in [2, 4] {
+            job.succeeds("segment", ranks);
+        }
+        // Without it on one rank, no rank has it.
+        job.with("TREEPIE_SHARED_SEGMENT", "off").succeeds("no-segment", 3);
+        job.with("MPI_TEST_NO_SEGMENT_ON", "1").succeeds("no-segment", 3);
+        if job.flavor == Flavor::Mpich {
+            // MPICH can take odd ranks and even ones for those of two hosts, and each rank for one of its own.
+            job.with("MPIR_CVAR_ODD_EVEN_CLIQUES", "1").succeeds("segment-of-two-hosts", 5);
+            job.with("MPIR_CVAR_NOLOCAL", "1").succeeds("no-segment", 3);
+        }
         job.fails("fail", 3, Some(101), "");
         job.fails("vanish", 2, None, "");
         job.fails("forget", 2, None, "treepie: rank 1 exited without finalizing");
@@ -108,6 +119,13 @@ impl Job {
             has_compiler: true,
             environment: Vec::new(),
         })
+    }
+
+    /// The job with another variable.
+    fn with(&self, name: &'static str, value: &str) -> Self {
+        let mut job = self.clone();
+        job.environment.push((name, Some(value.into())));
+        job
     }
 
     fn succeeds(&self, program: &str, ranks: u32) {

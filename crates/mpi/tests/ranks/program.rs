@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use treepie_base::{Bytes, Span, hang_limit, hang_message};
-use treepie_fabric::{Fabric, FabricEvent, RecordHeader};
+use treepie_fabric::{AbortReason, Fabric, FabricEvent, RecordHeader, SharedSegment, SlotClass};
 
 /// Polling for this phase queues everything that arrives.
 const NO_PHASE: u32 = 0;
@@ -16,6 +16,7 @@ const RTS: u32 = 2;
 const CTS: u32 = 3;
 
 pub(crate) fn run(name: &str) -> ExitCode {
+    switch_segment_off();
     let fabric = match treepie_mpi::start() {
         Ok(fabric) => fabric,
         Err(error) => {
@@ -30,6 +31,18 @@ pub(crate) fn run(name: &str) -> ExitCode {
             rank.flood(2, 2_000);
             rank.transfers_of_all_lengths(3);
             rank.busy_sender(4);
+        }
+        "segment" => {
+            let all = (0..rank.size).collect();
+            rank.exchange_in_segment(all, &[]);
+        }
+        "segment-of-two-hosts" => {
+            let same = (rank.me % 2..rank.size).step_by(2).collect();
+            let groups: Vec<u32> = (0..rank.size).map(|rank| rank % 2).collect();
+            rank.exchange_in_segment(same, &groups);
+        }
+        "no-segment" => {
+            assert!(rank.fabric.shared_segment().is_none() && rank.fabric.segment_groups().is_empty());
         }
         "again" => assert!(matches!(treepie_mpi::start(), Err(treepie_mpi::SetupError::AlreadyStarted))),
         "fail" if rank.me == 1 => rank.fabric.announce_failure(None),
@@ -48,6 +61,16 @@ pub(crate) fn run(name: &str) -> ExitCode {
     rank.leave();
     println!("rank {} of {} is done", rank.me, rank.size);
     ExitCode::SUCCESS
+}
+
+/// Switches the segment off on the rank that a variable names. The launchers' variables have the rank before MPI does.
+fn switch_segment_off() {
+    let variable = |name| std::env::var(name).ok();
+    let rank = variable("OMPI_COMM_WORLD_RANK").or_else(|| variable("PMI_RANK"));
+    if rank.is_some() && variable("MPI_TEST_NO_SEGMENT_ON") == rank {
+        // SAFETY: the process has one thread yet.
+        unsafe { std::env::set_var("TREEPIE_SHARED_SEGMENT", "off") };
+    }
 }
 
 /// An event, with its data copied.
@@ -72,6 +95,64 @@ impl Rank {
         let (me, size) = (fabric.rank(), fabric.size());
         assert_eq!((fabric.name(), fabric.max_body() >= 1024), ("mpi", true));
         Self { fabric, me, size, early: VecDeque::new(), idle: 0, deadline: Instant::now() + hang_limit() }
+    }
+
+    /// Rounds in slots of all classes, single copies where they are permitted, and the end of the segment.
+    fn exchange_in_segment(&mut self, members: Vec<u32>, groups: &[u32]) {
+        assert_eq!(self.fabric.segment_groups(), groups);
+        let exposed: Vec<u8> = (0..100).map(|i| i ^ self.me as u8).collect();
+        let mut copied = 0;
+        for round in 0..200u64 {
+            let class = [SlotClass::Page, SlotClass::Line, SlotClass::Large][round as usize % 3];
+            let word = |rank: u32| u64::from(rank) << 32 | round;
+            let (me, exposes) = (self.me, class == SlotClass::Page);
+            self.wait_in_segment(|segment| {
+                segment.try_write(class, 0, &word(me).to_ne_bytes()).then_some(())?;
+                (!exposes || segment.try_expose(class, 16, &exposed)).then_some(())?;
+                segment.try_publish(class, round).then_some(())
+            });
+            for (index, member) in (0..).zip(&members).filter(|(_, member)| **member != me) {
+                assert_eq!(self.wait_in_segment(|segment| segment.published_tag(index)), round);
+                let segment = self.fabric.shared_segment().expect("there was one");
+                assert_eq!(segment.read(index, class, 0, 8), word(*member).to_ne_bytes());
+                let mut got = [0; 10];
+                if exposes && segment.read_exposed(index, class, 16, 90, &mut got) {
+                    copied += 1;
+                    assert!((90..).zip(got).all(|(i, byte): (u8, u8)| byte == i ^ *member as u8));
+                }
+            }
+        }
+        let segment = self.fabric.shared_segment().expect("there was one");
+        assert_eq!((segment.members(), segment.members()[segment.index() as usize]), (&members[..], self.me));
+        let (first, last) = (members[0], *members.last().expect("it has this one"));
+        let why = AbortReason::AbortedBy(last);
+        if self.me == last {
+            segment.close(why);
+        } else {
+            // In a round that the last rank does not publish.
+            self.wait_in_segment(|segment| segment.try_publish(SlotClass::Line, 0).then_some(()));
+            let index = members.len() as u32 - 1;
+            let closed = self.wait_in_segment(|segment| {
+                assert_eq!((segment.published_tag(index), segment.awaited()), (None, Some(last)));
+                segment.closed_reason()
+            });
+            assert_eq!(closed, why);
+        }
+        if self.me == first {
+            println!("{copied} single copies by rank {first}");
+        }
+        // What is exposed must stay until all have read it: the end of a world waits for all.
+        Box::leak(exposed.into_boxed_slice());
+    }
+
+    fn wait_in_segment<R>(&mut self, mut poll: impl FnMut(&mut dyn SharedSegment) -> Option<R>) -> R {
+        loop {
+            if let Some(found) = poll(self.fabric.shared_segment().expect("this rank has a segment")) {
+                return found;
+            }
+            assert!(Instant::now() < self.deadline, "{}", hang_message("a round in the segment"));
+            std::thread::yield_now();
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = u32> + use<> {
