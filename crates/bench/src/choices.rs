@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use treepie::Network;
 use treepie_collectives::registry::{self, CollectiveSpec};
-use treepie_comm::choice::{Candidate, ChoiceInput, SlotCapacities};
+use treepie_comm::choice::{Candidate, ChoiceInput, Resources, SlotCapacities};
 use treepie_model::predict::MessageCosts;
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_sim::{BlockSizes, Settings, Workload, simulate_schedule};
@@ -296,7 +296,7 @@ fn simulate_collectives(network: &Network, names: &[&str], sizes: &[u64]) -> any
         let operation = Operation::from_name(name, 0).context("operations were checked")?;
         for &bytes in sizes {
             let spec = CollectiveSpec::new(operation, network);
-            let input = ChoiceInput { spec, bytes, element: 8, costs, slots: None, host_mpi: false };
+            let input = ChoiceInput { spec, bytes, element: 8, costs, resources: Resources::default() };
             let Some(chosen) = input.best().map(|candidate| candidate.id()) else { continue };
             let mut ids: Vec<String> = input.candidates().iter().map(Candidate::id).collect();
             ids.extend(registry::applicable(&spec).iter().map(|algorithm| algorithm.id.clone()));

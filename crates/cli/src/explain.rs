@@ -11,7 +11,7 @@ use treepie_bench::choices::{measure_candidates, simulated_micros, slot_capaciti
 use treepie_bench::record::{Record, Records};
 use treepie_bench::{ensure_unset, machine, network};
 use treepie_collectives::registry::CollectiveSpec;
-use treepie_comm::choice::{Candidate, ChoiceInput, size_class};
+use treepie_comm::choice::{Candidate, ChoiceInput, Resources, size_class};
 use treepie_model::Profile;
 use treepie_model::predict::MessageCosts;
 use treepie_model::profile::Fit;
@@ -94,7 +94,8 @@ impl Explain {
         // Calls of one class are chosen alike.
         let class = size_class(bytes);
         let host_mpi = profile.origin.engine == "mpi";
-        let input = ChoiceInput { spec, bytes: class, element: self.element, costs, slots, host_mpi };
+        let resources = Resources { slots, host_mpi, ..Resources::default() };
+        let input = ChoiceInput { spec, bytes: class, element: self.element, costs, resources };
         let mut candidates = if self.exhaustive { input.exhaustive_candidates() } else { input.candidates() };
         candidates.iter_mut().for_each(|candidate| candidate.prediction = input.with_congestion(candidate));
         ensure!(!candidates.is_empty(), "no registered algorithm has a predicted time on {on}");

@@ -9,6 +9,7 @@
 //! All ranks choose alike, since the choice depends on nothing that they do not all know.
 
 mod hierarchical;
+mod hosts;
 mod ports;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use treepie_schedule::count::{WorkCounts, count_work};
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
-pub use transport::{SharedTransport, SlotCapacities, Transport};
+pub use transport::{Resources, SharedTransport, SlotCapacities, Transport};
 
 /// Up to this number of ranks, algorithms without a closed form are walked over; on more, only trees and estimated ones
 /// are candidates.
@@ -56,10 +57,8 @@ pub struct ChoiceInput<'a> {
     pub element: u64,
     /// The costs of messages on its network.
     pub costs: MessageCosts<'a>,
-    /// The shared segment, if there is one.
-    pub slots: Option<SlotCapacities>,
-    /// Whether the MPI library could run it.
-    pub host_mpi: bool,
+    /// What it can use besides messages.
+    pub resources: Resources,
 }
 
 /// The arguments with which an algorithm is a candidate.
@@ -137,6 +136,7 @@ impl ChoiceInput<'_> {
                 }
             }
             queue.extend(self.shared_candidates(algorithm).into_iter().map(|candidate| (candidate, true)));
+            queue.extend(self.candidates_over_hosts(algorithm).into_iter().map(|candidate| (candidate, true)));
         }
         queue.extend(self.host_candidate().map(|candidate| (candidate, true)));
         loop {
@@ -159,7 +159,7 @@ impl ChoiceInput<'_> {
     /// What the MPI library does, if that was measured.
     fn host_candidate(&self) -> Option<Candidate> {
         let CollectiveSpec { operation, ranks, .. } = self.spec;
-        let algorithm = registry::of_host_mpi(operation).filter(|_| self.host_mpi)?;
+        let algorithm = registry::of_host_mpi(operation).filter(|_| self.resources.host_mpi)?;
         let profile = self.costs.profile();
         let short = profile.host_collective(operation.name(), ranks, 0.0)?;
         let time = profile.host_collective(operation.name(), ranks, self.bytes as f64)?;
@@ -206,6 +206,7 @@ impl ChoiceInput<'_> {
         all.sort_by(|one, other| one.prediction.total().total_cmp(&other.prediction.total()));
         all.truncate(1);
         all.extend(self.shared_candidates(algorithm));
+        all.extend(self.candidates_over_hosts(algorithm).into_iter().next());
         all
     }
 
@@ -225,10 +226,16 @@ impl ChoiceInput<'_> {
     pub(crate) fn complete(&self, id: &str, set: Option<Transport>) -> (u32, Transport) {
         let by_messages = (1, Transport::PointToPoint);
         let Ok(algorithm) = registry::find(id) else { return by_messages };
-        if self.host_mpi && registry::of_host_mpi(self.spec.operation).is_some_and(|own| own.id == algorithm.id) {
+        if self.resources.host_mpi
+            && registry::of_host_mpi(self.spec.operation).is_some_and(|own| own.id == algorithm.id)
+        {
             return (1, Transport::HostMpi);
         }
         let Some(given) = arguments_of(id) else { return by_messages };
+        let can_use_hosts = self.resources.host_slots.is_some() && hosts::is_over_hosts(algorithm);
+        if can_use_hosts && set.is_none_or(|set| set == Transport::Hosts) {
+            return (given.segments, Transport::Hosts);
+        }
         let segments = variants::segments(self, algorithm, &given);
         let arguments = Arguments { segments, ..given };
         let messages = self.closed_form(algorithm, &arguments);
@@ -255,7 +262,7 @@ impl ChoiceInput<'_> {
     }
 
     fn predict_shared(&self, algorithm: &Algorithm, id: &str) -> Vec<(Prediction, SharedTransport)> {
-        let Some(slots) = &self.slots else { return Vec::new() };
+        let Some(slots) = &self.resources.slots else { return Vec::new() };
         if algorithm.requires.network != NetworkRequirement::Any {
             return Vec::new();
         }

@@ -12,6 +12,7 @@ mod dead_copies;
 mod decisions;
 pub(crate) mod executor;
 mod host_mpi;
+mod host_schedule;
 pub(crate) mod job;
 mod links_of_part;
 mod machine_profile;

@@ -36,7 +36,7 @@ impl Comm {
     #[cold]
     pub(crate) fn abort_operation(&self, number: u32, why: AbortReason) {
         let context = self.collective_context();
-        let uses_segment = self.can_use_segment();
+        let uses_segment = self.can_use_segment() || self.host_slots().is_some();
         let endpoint = &mut self.endpoint();
         if uses_segment {
             // Others may wait in the segment for it, and this rank must not use the segment for the next call.

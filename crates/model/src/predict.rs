@@ -4,6 +4,8 @@
 //! by a closed form where the algorithm has one, which takes a microsecond or less, or else by walking over all its
 //! messages ([`walk`](crate::walk)), with the load of the busiest link as a lower bound.
 
+use std::ops::Add;
+
 use treepie_topology::{GroupLink, Network, NetworkKind};
 
 use crate::plogp::{GatewayLink, LARGE, PLogP, PLogPLink};
@@ -88,6 +90,20 @@ impl Prediction {
     #[must_use]
     pub fn at_least(self, time: f64) -> Self {
         Self { congestion: self.congestion + (time - self.total()).max(0.0), ..self }
+    }
+}
+
+impl Add for Prediction {
+    type Output = Self;
+
+    /// One operation after the other.
+    fn add(self, next: Self) -> Self {
+        Self {
+            startups: self.startups + next.startups,
+            bytes: self.bytes + next.bytes,
+            reductions: self.reductions + next.reductions,
+            congestion: self.congestion + next.congestion,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use treepie_collectives::hierarchy::Forest;
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_collectives::trees::{Levels, TreeShape};
-use treepie_comm::choice::{Candidate, ChoiceInput, Transport};
+use treepie_comm::choice::{Candidate, ChoiceInput, Resources, Transport};
 use treepie_comm::protocol::ReactorCapabilities;
 use treepie_comm::{Comm, Network, Operation};
 use treepie_model::Profile;
@@ -87,7 +87,7 @@ impl NetworkRoutes {
     pub fn on_network(network: &Network, profile: &Profile) -> Self {
         let spec = CollectiveSpec::new(Operation::Barrier, network);
         let costs = MessageCosts::on_network(profile, network);
-        let input = ChoiceInput { spec, bytes: 0, element: 1, costs, slots: None, host_mpi: false };
+        let input = ChoiceInput { spec, bytes: 0, element: 1, costs, resources: Resources::default() };
         Self::among(&input.candidates(), network, None)
     }
 

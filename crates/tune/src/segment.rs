@@ -105,7 +105,7 @@ impl BcastModel<'_> {
 mod tests {
     use treepie_collectives::registry::CollectiveSpec;
     use treepie_comm::Operation;
-    use treepie_comm::choice::{ChoiceInput, SlotCapacities};
+    use treepie_comm::choice::{ChoiceInput, Resources, SlotCapacities};
 
     use super::*;
 
@@ -118,7 +118,13 @@ mod tests {
             let slots = SlotCapacities { line: 56, page: 4096, bulk: 65536, single_copy: true };
             let time = |wanted: SharedTransport, bytes: u64| {
                 let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &flat);
-                let input = ChoiceInput { spec, bytes, element: 1, costs, slots: Some(slots), host_mpi: false };
+                let input = ChoiceInput {
+                    spec,
+                    bytes,
+                    element: 1,
+                    costs,
+                    resources: Resources { slots: Some(slots), ..Resources::default() },
+                };
                 let all = input.candidates();
                 let is_it = |transport| transport == Transport::SharedSegment(wanted);
                 let found = all.iter().find(|found| found.algorithm.id == "bcast/flat" && is_it(found.transport));

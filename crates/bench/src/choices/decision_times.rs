@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use treepie::{Comm, Network};
 use treepie_collectives::registry::CollectiveSpec;
-use treepie_comm::choice::ChoiceInput;
+use treepie_comm::choice::{ChoiceInput, Resources};
 use treepie_model::predict::MessageCosts;
 use treepie_schedule::Operation;
 use treepie_sim::Settings;
@@ -59,8 +59,13 @@ pub(super) fn print(records: &mut Records) -> anyhow::Result<()> {
         let costs = MessageCosts::on_network(&profile, &network);
         let time = DecisionTime::new(|operation, bytes| {
             let spec = CollectiveSpec::new(operation, &network);
-            let input =
-                ChoiceInput { spec, bytes: bytes as u64, element: ELEMENT as u64, costs, slots: None, host_mpi: false };
+            let input = ChoiceInput {
+                spec,
+                bytes: bytes as u64,
+                element: ELEMENT as u64,
+                costs,
+                resources: Resources::default(),
+            };
             Ok(micros(|| input.best().map(|candidate| candidate.id())))
         })?;
         print_row(text, "new", time);

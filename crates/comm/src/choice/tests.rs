@@ -11,7 +11,7 @@ use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_sim::Settings;
 use treepie_topology::Network;
 
-use super::{Candidate, ChoiceInput, size_class};
+use super::{Candidate, ChoiceInput, Resources, size_class};
 
 fn chosen(spec: CollectiveSpec<'_>, bytes: u64) -> String {
     chosen_candidate(spec, bytes).id()
@@ -20,7 +20,7 @@ fn chosen(spec: CollectiveSpec<'_>, bytes: u64) -> String {
 fn chosen_candidate(spec: CollectiveSpec<'_>, bytes: u64) -> Candidate {
     let profile = Settings::for_network(spec.network).unwrap().profile(spec.network);
     let costs = MessageCosts::on_network(&profile, spec.network);
-    ChoiceInput { spec, bytes, element: 1, costs, slots: None, host_mpi: false }.best().expect("there is one")
+    ChoiceInput { spec, bytes, element: 1, costs, resources: Resources::default() }.best().expect("there is one")
 }
 
 fn selected(operation: Operation, network: &str, bytes: u64) -> String {
@@ -41,7 +41,7 @@ fn segments_that_an_id_names_are_kept() {
     let profile = Settings::for_network(&network).unwrap().profile(&network);
     let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
     let costs = MessageCosts::on_network(&profile, &network);
-    let input = ChoiceInput { spec, bytes: 1 << 20, element: 8, costs, slots: None, host_mpi: false };
+    let input = ChoiceInput { spec, bytes: 1 << 20, element: 8, costs, resources: Resources::default() };
     for id in ["bcast/chain:segments=7", "bcast/chain:window=8,segments=7", "bcast/binomial"] {
         assert_eq!(input.with_segments(id), id);
     }

@@ -12,8 +12,21 @@ pub enum Transport {
     PointToPoint,
     /// Through slots of the shared segment.
     SharedSegment(SharedTransport),
+    /// Within hosts through slots of the segments that their ranks share, between hosts by messages.
+    Hosts,
     /// As the MPI library does: it runs the operation.
     HostMpi,
+}
+
+/// What a call can use besides messages between all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Resources {
+    /// The shared segment of all ranks.
+    pub slots: Option<SlotCapacities>,
+    /// Those that groups of ranks share, as the ranks of each host.
+    pub host_slots: Option<SlotCapacities>,
+    /// Collective operations of the MPI library.
+    pub host_mpi: bool,
 }
 
 /// How data gets to its readers through the shared segment.
@@ -31,6 +44,7 @@ impl std::fmt::Display for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Transport::PointToPoint => "point-to-point",
+            Transport::Hosts => "shared segments of hosts, point-to-point between them",
             Transport::HostMpi => "the MPI library",
             Transport::SharedSegment(SharedTransport::CopyInCopyOut) => "shared segment, copy-in copy-out",
             Transport::SharedSegment(SharedTransport::PipelinedCopyInCopyOut) => {

@@ -68,6 +68,9 @@ pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Ar
         [2, 3].map(|dimensions| Arguments { dimensions, ..base }).to_vec()
     } else if has(Parameter::Core) {
         CORES.map(|core| Arguments { core, ..base }).to_vec()
+    } else if has(Parameter::Inter) {
+        // Over messages, trees over all levels and pipelines are faster.
+        return Vec::new();
     } else if has(Parameter::Levels) {
         hierarchical::variants(input, algorithm)
     } else {
@@ -132,6 +135,7 @@ pub(super) fn id(algorithm: &Algorithm, arguments: &Arguments<'_>) -> String {
                 text.push(format!("halvings={}", arguments.halvings))
             }
             Parameter::Core => text.push(format!("core={}", arguments.core)),
+            Parameter::Inter if !arguments.inter.is_empty() => text.push(format!("inter={}", arguments.inter)),
             _ => {}
         }
     }

@@ -16,7 +16,9 @@ use treepie_fabric::{
 use treepie_schedule::{OperandSide, Operation, RoundList, ScheduleOp};
 
 use super::call::{ReduceFn, signature};
+use super::host_schedule::UncompiledPhases;
 use super::job::{CollectiveJob, INSTANCE_MASK};
+use super::segment_schedule::StepLists;
 use super::steps::{MAX_ALIGN, RangeResolver, Step, StepBuffers};
 use crate::members::Members;
 
@@ -29,8 +31,8 @@ pub(super) const REDUCE_CHUNK: usize = 32 << 10;
 /// The schedule of one rank as a list of steps.
 pub(crate) struct CompiledSchedule {
     steps: Vec<Step>,
-    /// Ranges of steps that run one after the other, each once per chunk of its data.
-    chunked_steps: Vec<ChunkedSteps>,
+    /// What runs one after the other.
+    sections: Vec<Section>,
     /// Scratch memory, in units aligned for any element; its end holds received operands.
     scratch: Vec<u128>,
     staging: Range<usize>,
@@ -43,6 +45,13 @@ pub(crate) struct CompiledSchedule {
     members: Rc<Members>,
     /// Whether it uses the shared segment.
     uses_segment: bool,
+}
+
+/// A part of a compiled schedule.
+pub(super) enum Section {
+    Steps(ChunkedSteps),
+    /// Phases of messages that are not compiled.
+    Phases(UncompiledPhases),
 }
 
 /// Steps that run once for each chunk of their ranges.
@@ -62,11 +71,19 @@ pub(crate) struct Instance {
 }
 
 impl CompiledSchedule {
-    pub(super) fn from_steps(
+    /// Steps alone.
+    pub(super) fn from_lists(job: &CollectiveJob, resolver: &RangeResolver<'_>, lists: StepLists) -> Self {
+        let mut steps = Vec::new();
+        let sections = lists.concat_to(&mut steps).into_iter().map(Section::Steps).collect();
+        Self::from_sections(job, resolver, steps, sections)
+    }
+
+    /// `sections` of these steps and of phases.
+    pub(super) fn from_sections(
         job: &CollectiveJob,
         resolver: &RangeResolver<'_>,
         steps: Vec<Step>,
-        chunked_steps: Vec<ChunkedSteps>,
+        sections: Vec<Section>,
     ) -> Self {
         let operand = |step: &Step| match step {
             Step::RecvReduce { data, .. } | Step::Reduce { from: data, .. } => data.range.len(),
@@ -80,7 +97,7 @@ impl CompiledSchedule {
             call: job.call,
             members: job.members.clone(),
             steps,
-            chunked_steps,
+            sections,
             scratch: vec![0; units],
             staging: resolver.scratch..resolver.scratch + staging,
             element: job.element,
@@ -96,50 +113,20 @@ impl CompiledSchedule {
         eager_limit: usize,
         endpoint: &mut Endpoint,
     ) -> Option<Self> {
-        let schedule = &*job.schedule;
         let resolver = RangeResolver::new(job, in_place)?;
-        // Neither sends nor receives: a receive that waits for the one before would ask for its long message only then,
-        // and links that could carry theirs at the same time would do so one after the other.
-        let resolve_eager = |part| resolver.resolve(part).filter(|data| data.range.len() <= eager_limit);
         let mut steps = Vec::new();
-        for phase in 0..schedule.phases() {
-            if schedule.phase(phase).lanes > 1 {
+        for phase in 0..job.schedule.phases() {
+            steps.extend(message_steps(job, phase, &resolver, eager_limit, endpoint)?);
+            if steps.len() > MAX_STEPS {
                 return None;
             }
-            for lane in 0..schedule.phase(phase).lanes {
-                let tag = job.tag(0, phase, lane);
-                let mut rounds = RoundList::new();
-                schedule.emit(job.rank, phase, lane, 0..schedule.rounds(job.rank, phase, lane), &mut rounds);
-                for round in rounds.iter() {
-                    // Sends first, as other ranks wait for them.
-                    for op in round {
-                        if let ScheduleOp::Send { to, part } = *op {
-                            let data = resolve_eager(part)?;
-                            steps.push(Step::Send { to: job.members.world_rank(to, endpoint).ok()?, tag, data });
-                        }
-                    }
-                    for op in round {
-                        match *op {
-                            ScheduleOp::Recv { from, part } => {
-                                let from = job.members.world_rank(from, endpoint).ok()?;
-                                steps.push(Step::Recv { from, tag, data: resolve_eager(part)? });
-                            }
-                            ScheduleOp::RecvReduce { from, part, side } => {
-                                let from = job.members.world_rank(from, endpoint).ok()?;
-                                let (data, left) = (resolve_eager(part)?, side == OperandSide::Left);
-                                steps.push(Step::RecvReduce { from, tag, data, left });
-                            }
-                            op => steps.extend(resolver.local(op)?),
-                        }
-                    }
-                    if steps.len() > MAX_STEPS {
-                        return None;
-                    }
-                }
-            }
         }
-        let all = ChunkedSteps { steps: 0..steps.len(), num_chunks: 1, chunk_len: usize::MAX };
-        Some(Self::from_steps(job, &resolver, steps, vec![all]))
+        Some(Self::from_lists(job, &resolver, StepLists::once(steps)))
+    }
+
+    /// The steps.
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     /// Whether it uses the shared segment.
@@ -156,7 +143,7 @@ impl CompiledSchedule {
         output: &mut [u8],
         fold: Option<&ReduceFn>,
     ) -> Result<()> {
-        let Self { steps, chunked_steps, scratch, staging, element, call_id, call, members, uses_segment } = self;
+        let Self { steps, sections, scratch, staging, element, call_id, call, members, uses_segment } = self;
         let (call, uses_segment) = (*call, *uses_segment);
         if uses_segment {
             endpoint.begin_segment_op(instance.context, instance.tag(), call);
@@ -177,24 +164,76 @@ impl CompiledSchedule {
             call_id,
             fold,
             steps,
+            sections,
             members,
             uses_segment,
             is_complete,
             why,
         };
-        for ChunkedSteps { steps: range, num_chunks, chunk_len } in chunked_steps.iter() {
-            for chunk in 0..*num_chunks {
-                for step in &steps[range.clone()] {
-                    if let Err(error) = run.step(step, (chunk, *chunk_len)) {
-                        run.why = AbortReason::from_error(&error);
-                        return Err(error);
-                    }
-                }
+        for section in sections.iter() {
+            let result = match section {
+                Section::Steps(steps) => run.chunked_steps(steps),
+                Section::Phases(phases) => phases.run(run.endpoint, instance, &mut run.buffers, fold),
+            };
+            if let Err(error) = result {
+                run.why = AbortReason::from_error(&error);
+                return Err(error);
             }
         }
         run.is_complete = true;
         Ok(())
     }
+}
+
+/// The steps of a phase over messages, if it has one lane, each part is contiguous, and each message has at most
+/// `eager_limit` bytes.
+pub(super) fn message_steps(
+    job: &CollectiveJob,
+    phase: u32,
+    resolver: &RangeResolver<'_>,
+    eager_limit: usize,
+    endpoint: &mut Endpoint,
+) -> Option<Vec<Step>> {
+    let schedule = &*job.schedule;
+    // Neither sends nor receives: a receive that waits for the one before would ask for its long message only then,
+    // and links that could carry theirs at the same time would do so one after the other.
+    let resolve_eager = |part| resolver.resolve(part).filter(|data| data.range.len() <= eager_limit);
+    let mut steps = Vec::new();
+    if schedule.phase(phase).lanes > 1 {
+        return None;
+    }
+    for lane in 0..schedule.phase(phase).lanes {
+        let tag = job.tag(0, phase, lane);
+        let mut rounds = RoundList::new();
+        schedule.emit(job.rank, phase, lane, 0..schedule.rounds(job.rank, phase, lane), &mut rounds);
+        for round in rounds.iter() {
+            // Sends first, as other ranks wait for them.
+            for op in round {
+                if let ScheduleOp::Send { to, part } = *op {
+                    let data = resolve_eager(part)?;
+                    steps.push(Step::Send { to: job.members.world_rank(to, endpoint).ok()?, tag, data });
+                }
+            }
+            for op in round {
+                match *op {
+                    ScheduleOp::Recv { from, part } => {
+                        let from = job.members.world_rank(from, endpoint).ok()?;
+                        steps.push(Step::Recv { from, tag, data: resolve_eager(part)? });
+                    }
+                    ScheduleOp::RecvReduce { from, part, side } => {
+                        let from = job.members.world_rank(from, endpoint).ok()?;
+                        let (data, left) = (resolve_eager(part)?, side == OperandSide::Left);
+                        steps.push(Step::RecvReduce { from, tag, data, left });
+                    }
+                    op => steps.extend(resolver.local(op)?),
+                }
+            }
+            if steps.len() > MAX_STEPS {
+                return None;
+            }
+        }
+    }
+    Some(steps)
 }
 
 /// A schedule in execution. If it does not complete, because of an error or a panic of the operator, other ranks are
@@ -209,6 +248,7 @@ struct ScheduleRun<'a> {
     call_id: u64,
     fold: &'a ReduceFn,
     steps: &'a [Step],
+    sections: &'a [Section],
     members: &'a Members,
     uses_segment: bool,
     is_complete: bool,
@@ -217,6 +257,18 @@ struct ScheduleRun<'a> {
 }
 
 impl ScheduleRun<'_> {
+    #[inline]
+    fn chunked_steps(&mut self, chunked: &ChunkedSteps) -> Result<()> {
+        let ChunkedSteps { steps: range, num_chunks, chunk_len } = chunked;
+        let steps = self.steps;
+        for chunk in 0..*num_chunks {
+            for step in &steps[range.clone()] {
+                self.step(step, (chunk, *chunk_len))?;
+            }
+        }
+        Ok(())
+    }
+
     #[inline]
     fn step(&mut self, step: &Step, chunk: (usize, usize)) -> Result<()> {
         let Self { endpoint, buffers, operands, call_id, fold, call, .. } = self;
@@ -306,7 +358,15 @@ impl ScheduleRun<'_> {
         // The same ranks as in `CollectiveJob::ranks_to_notify`.
         let ranks_to_notify: BTreeSet<u32> = match self.why {
             AbortReason::CallMismatch => self.members.world_ranks(self.endpoint).into_iter().collect(),
-            _ => self.steps.iter().filter_map(Step::receiver).collect(),
+            _ => {
+                let mut receivers: BTreeSet<u32> = self.steps.iter().filter_map(Step::receiver).collect();
+                for section in self.sections {
+                    if let Section::Phases(phases) = section {
+                        receivers.extend(phases.job().ranks_to_notify(self.why, self.endpoint));
+                    }
+                }
+                receivers
+            }
         };
         self.endpoint.announce_abort(context, INSTANCE_MASK, tag, self.why, ranks_to_notify.into_iter());
     }

@@ -8,7 +8,7 @@ use treepie_model::Profile;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
-use crate::choice::{ChoiceInput, SlotCapacities, Transport, size_class};
+use crate::choice::{ChoiceInput, Resources, Transport, size_class};
 
 /// Choices by what they depend on. A handle with another profile, network or selector has others.
 pub(crate) type Decisions = HashMap<DecisionKey, Decision>;
@@ -23,15 +23,6 @@ pub(super) struct Decision {
     pub(super) transport: Transport,
 }
 
-/// What a call can use besides messages.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Resources {
-    /// The shared segment.
-    pub(super) slots: Option<SlotCapacities>,
-    /// Collective operations of the MPI library.
-    pub(super) host_mpi: bool,
-}
-
 /// What a choice depends on: the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DecisionKey {
@@ -42,8 +33,7 @@ pub(crate) struct DecisionKey {
     commutative: bool,
     uniform: bool,
     in_place: bool,
-    slots: Option<SlotCapacities>,
-    host_mpi: bool,
+    resources: Resources,
     /// The id that was set, if any.
     set: Option<String>,
 }
@@ -132,12 +122,12 @@ impl DecisionKey {
         spec: &CollectiveSpec<'_>,
         bytes: Option<usize>,
         element: usize,
-        Resources { slots, host_mpi }: Resources,
+        resources: Resources,
         set: Option<String>,
     ) -> Self {
         let CollectiveSpec { operation, commutative, uniform, in_place, .. } = *spec;
         let bytes = size_class(bytes.unwrap_or(0) as u64);
-        Self { operation, bytes, element, commutative, uniform, in_place, slots, host_mpi, set }
+        Self { operation, bytes, element, commutative, uniform, in_place, resources, set }
     }
 }
 

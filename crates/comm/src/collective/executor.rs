@@ -94,9 +94,19 @@ impl<'a> Execution<'a> {
                 tmp => take_scratch(&mut scratch, buffer_map.buffer_len(Buf::Tmp(tmp)) * job.element, job.align),
             });
         }
+        Self::with_temporaries(job, fold, buffers, temporaries, scratch)
+    }
+
+    /// With the scratch buffers of the schedule, and memory that it may use for staging.
+    pub(super) fn with_temporaries(
+        job: CollectiveJob,
+        fold: Option<Fold<'a>>,
+        buffers: CollectiveBuffers,
+        temporaries: Vec<Region>,
+        staging: Vec<Region>,
+    ) -> Self {
         let reader = ScheduleReader::new(&*job.schedule, job.rank);
-        let (rounds, spare) = (Vec::new(), Vec::new());
-        let (staging, list) = (scratch, Vec::new());
+        let (rounds, spare, list) = (Vec::new(), Vec::new(), Vec::new());
         Self { job, fold, instance: 0, buffers, temporaries, reader, rounds, spare, staging, list, meter: None }
     }
 
@@ -128,6 +138,12 @@ impl<'a> Execution<'a> {
         self.staging.retain(|region| region.len() <= MAX_CACHED_SCRATCH && region.is_unique());
         self.staging.truncate(8);
         self.staging
+    }
+
+    /// The same without the scratch buffers, which belong to the caller.
+    pub(super) fn into_staging(mut self) -> Vec<Region> {
+        self.temporaries.clear();
+        self.into_scratch()
     }
 
     /// Restarts the schedule with this instance number.

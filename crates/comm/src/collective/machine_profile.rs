@@ -52,12 +52,16 @@ pub(super) fn of_ranks(comm: &Comm) -> Profile {
     }
     // A flat network that was set has no level within hosts.
     let has_hosts = !comm.is_set_flat() && network_of_hosts(comm.endpoint().hosts()).is_some();
-    if has_hosts { Profile::hosts() } else { Profile::default_for(comm.engine()) }
+    let default = if has_hosts { Profile::hosts() } else { Profile::default_for(comm.engine()) };
+    with_segment(default, comm)
 }
 
 /// The costs of the shared segment are the default's, if they were not measured: there was none, or too many ranks.
 fn with_segment(profile: Profile, comm: &Comm) -> Profile {
-    let default = comm.ranks_per_core().map(Profile::on_machine).and_then(|default| default.shared_segment);
+    // Segments of hosts cost what that of one machine does.
+    let has_groups = !comm.endpoint().segment_groups().is_empty();
+    let ranks_per_core = comm.ranks_per_core().or(has_groups.then_some(1.0));
+    let default = ranks_per_core.map(Profile::on_machine).and_then(|default| default.shared_segment);
     Profile { shared_segment: profile.shared_segment.or(default), ..profile }
 }
 
@@ -67,7 +71,8 @@ pub(super) fn network_of_world(comm: &Comm) -> Network {
     if network.as_clusters().is_some() {
         return network;
     }
-    network_of_hosts(comm.endpoint().hosts()).unwrap_or(network)
+    let endpoint = comm.endpoint();
+    network_of_hosts(endpoint.hosts()).or_else(|| network_of_hosts(endpoint.segment_groups())).unwrap_or(network)
 }
 
 /// Hosts, as far as they have several ranks. A host with fewer ranks than others has nodes without a rank.

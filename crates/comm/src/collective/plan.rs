@@ -12,10 +12,9 @@ use super::compiled_schedule::{
     AGREEMENT_CALL_ID, CompiledSchedule, Instance, LARGE_CALL, encode_call_id, publish, read, wait_for_all,
     with_instance_number, write,
 };
-use super::decisions::Resources;
 use super::job::CollectiveJob;
 use super::{InputBuffer, wrong_length};
-use crate::choice::{SlotCapacities, Transport};
+use crate::choice::{Resources, SlotCapacities, Transport};
 use crate::comm::Comm;
 
 /// The plan of a call.
@@ -174,7 +173,8 @@ impl Comm {
     fn plan(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Plan> {
         let slots = self.slots_for(call, instance)?;
         let host = self.host_collective(call);
-        let (schedule, transport) = self.schedule_with(call, Resources { slots, host_mpi: host.is_some() })?;
+        let (schedule, transport) =
+            self.schedule_with(call, Resources { slots, host_slots: self.host_slots(), host_mpi: host.is_some() })?;
         let (sizes, compiled, uncompiled) = match (schedule, host) {
             (Some(schedule), _) => {
                 let mut job = self.job(call, schedule);
@@ -187,6 +187,7 @@ impl Comm {
                         }
                         compiled
                     }
+                    (Transport::Hosts, _) => self.compile_over_hosts(&job, call.in_place),
                     _ => None,
                 };
                 let sizes = self.required_sizes(call, &job);
@@ -258,6 +259,27 @@ impl Comm {
     pub fn slot_capacities(&self, bytes: usize) -> Option<SlotCapacities> {
         let single_copy = bytes >= MIN_SINGLE_COPY && self.inner.single_copy.get().unwrap_or(false);
         self.can_use_segment().then(|| self.segment_capacities(single_copy)).flatten()
+    }
+
+    /// The slots of the segments that groups of ranks share, if this communicator may use them: as for
+    /// [that of all ranks](Self::can_use_segment). The same on all ranks, also after some have closed theirs.
+    pub(crate) fn host_slots(&self) -> Option<SlotCapacities> {
+        let is_world = self.context() == 0 && self.size() == self.endpoint().size() as usize;
+        // What is executed over hosts is not measured.
+        let may_use = is_world && !self.is_checked() && self.collectives.meter.is_none();
+        let has_groups = may_use && !self.endpoint().segment_groups().is_empty();
+        has_groups.then(|| self.segment_capacities(false)).flatten()
+    }
+
+    /// A schedule over hosts, compiled for the segment of this rank's group, unless that was closed.
+    fn compile_over_hosts(&self, job: &CollectiveJob, in_place: bool) -> Option<CompiledSchedule> {
+        if self.segment_is_closed() {
+            return None;
+        }
+        let slots = self.segment_capacities(false)?;
+        let mut endpoint = self.endpoint();
+        let members = endpoint.shared_segment()?.members().to_vec();
+        CompiledSchedule::over_hosts(job, in_place, &members, &slots, &mut endpoint)
     }
 
     fn segment_capacities(&self, single_copy: bool) -> Option<SlotCapacities> {

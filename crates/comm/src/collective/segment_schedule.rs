@@ -31,61 +31,119 @@ impl CompiledSchedule {
         slots: &SlotCapacities,
         transport: SharedTransport,
     ) -> Option<Self> {
-        let schedule = &*job.schedule;
-        let ranks = schedule.ranks();
         let resolver = RangeResolver::new(job, in_place)?;
-        // Lists of steps, and for each list the number and length of its chunks.
-        let (mut lists, mut chunks) = (Vec::new(), Vec::new());
-        let mut max_steps = 0;
-        for phase in 0..schedule.phases() {
-            if schedule.phase(phase).lanes != 1 {
+        let members: Vec<u32> = (0..job.schedule.ranks()).collect();
+        let (mut lists, mut max_steps) = (StepLists::default(), 0);
+        for phase in 0..job.schedule.phases() {
+            let of_phase = segment_phase(job, phase, &members, slots, transport, &resolver)?;
+            max_steps += of_phase.max_steps;
+            if max_steps > MAX_STEPS {
                 return None;
             }
-            let of_ranks: Vec<RoundList> = (0..ranks)
-                .map(|rank| {
-                    let mut rounds = RoundList::new();
-                    schedule.emit(rank, phase, 0, 0..schedule.rounds(rank, phase, 0), &mut rounds);
-                    rounds
-                })
-                .collect();
-            let num_rounds = of_ranks.iter().map(RoundList::len).max().unwrap_or(0);
-            for k in 0..num_rounds {
-                let round: Vec<&[ScheduleOp]> = of_ranks.iter().map(|rounds| rounds.round_or_empty(k)).collect();
-                // Each operation of a rank is at most two steps, and the round is published. The bound of the longest
-                // rank holds for all.
-                max_steps += 1 + 2 * round.iter().map(|ops| ops.len()).max().unwrap_or(0);
-                if max_steps > MAX_STEPS {
-                    return None;
-                }
-                let round = SegmentRound::new(job, slots, transport, &round)?;
-                lists.extend([round.copies(&resolver)?, round.steps(&resolver)?]);
-                chunks.extend([WHOLE, (round.num_chunks, round.chunk_len)]);
-            }
+            lists.append(of_phase.lists);
         }
         if transport == SharedTransport::SingleCopy {
-            lists.push(vec![Step::Publish { slot: SlotClass::Line, all: true }]);
-            chunks.push(WHOLE);
+            lists.push(vec![Step::Publish { slot: SlotClass::Line, all: true }], WHOLE);
         }
-        eliminate_dead_copies(&mut lists);
-        let (mut chunked_steps, mut begin) = (Vec::new(), 0);
-        for (list, (num_chunks, chunk_len)) in lists.iter().zip(chunks) {
-            chunked_steps.push(ChunkedSteps { steps: begin..begin + list.len(), num_chunks, chunk_len });
-            begin += list.len();
-        }
-        chunked_steps.retain(|chunked| !chunked.steps.is_empty());
-        let steps = lists.concat();
+        eliminate_dead_copies(&mut lists.steps);
+        let compiled = Self::from_lists(job, &resolver, lists);
         // If it did, it would do so on other ranks too, but not on all.
         assert!(
-            !overwrites_exposed_data(&steps),
+            !overwrites_exposed_data(compiled.steps()),
             "single copy requires an algorithm whose ranks do not modify what they send"
         );
-        Some(Self::from_steps(job, &resolver, steps, chunked_steps))
+        Some(compiled)
     }
 }
 
-/// A round of all ranks.
+/// Lists of steps, and for each list the number and length of its chunks.
+#[derive(Default)]
+pub(super) struct StepLists {
+    pub(super) steps: Vec<Vec<Step>>,
+    chunks: Vec<(usize, usize)>,
+}
+
+impl StepLists {
+    fn push(&mut self, steps: Vec<Step>, chunks: (usize, usize)) {
+        self.steps.push(steps);
+        self.chunks.push(chunks);
+    }
+
+    /// A list of steps that run once.
+    pub(super) fn once(steps: Vec<Step>) -> Self {
+        Self { steps: vec![steps], chunks: vec![WHOLE] }
+    }
+
+    /// Appends other lists.
+    pub(super) fn append(&mut self, other: Self) {
+        self.steps.extend(other.steps);
+        self.chunks.extend(other.chunks);
+    }
+
+    /// Appends the steps to `all`, and returns their ranges.
+    pub(super) fn concat_to(self, all: &mut Vec<Step>) -> Vec<ChunkedSteps> {
+        let mut chunked_steps = Vec::new();
+        for (list, (num_chunks, chunk_len)) in self.steps.into_iter().zip(self.chunks) {
+            let begin = all.len();
+            all.extend(list);
+            if all.len() > begin {
+                chunked_steps.push(ChunkedSteps { steps: begin..all.len(), num_chunks, chunk_len });
+            }
+        }
+        chunked_steps
+    }
+}
+
+/// The steps of this rank in a phase.
+pub(super) struct SegmentPhase {
+    pub(super) lists: StepLists,
+    /// An upper bound of the steps of each member.
+    pub(super) max_steps: usize,
+}
+
+/// The steps of a phase whose messages are all between `members`, the ranks that share the segment, ascending. All of them
+/// decide alike.
+pub(super) fn segment_phase(
+    job: &CollectiveJob,
+    phase: u32,
+    members: &[u32],
+    slots: &SlotCapacities,
+    transport: SharedTransport,
+    resolver: &RangeResolver<'_>,
+) -> Option<SegmentPhase> {
+    let schedule = &*job.schedule;
+    if schedule.phase(phase).lanes != 1 {
+        return None;
+    }
+    let of_members = members.iter().map(|rank| {
+        let mut rounds = RoundList::new();
+        schedule.emit(*rank, phase, 0, 0..schedule.rounds(*rank, phase, 0), &mut rounds);
+        rounds
+    });
+    let of_members: Vec<RoundList> = of_members.collect();
+    let num_rounds = of_members.iter().map(RoundList::len).max().unwrap_or(0);
+    let mut compiled = SegmentPhase { lists: StepLists::default(), max_steps: 0 };
+    for k in 0..num_rounds {
+        let round: Vec<&[ScheduleOp]> = of_members.iter().map(|rounds| rounds.round_or_empty(k)).collect();
+        // Each operation of a rank is at most two steps, and the round is published. The bound of the longest rank
+        // holds for all.
+        compiled.max_steps += 1 + 2 * round.iter().map(|ops| ops.len()).max().unwrap_or(0);
+        if compiled.max_steps > MAX_STEPS {
+            return None;
+        }
+        let round = SegmentRound::new(job, members, slots, transport, &round)?;
+        compiled.lists.push(round.copies(resolver)?, WHOLE);
+        compiled.lists.push(round.steps(resolver)?, (round.num_chunks, round.chunk_len));
+    }
+    Some(compiled)
+}
+
+/// A round of all ranks that share the segment.
 struct SegmentRound<'a> {
     job: &'a CollectiveJob,
+    /// These ranks, and the index of this one.
+    members: &'a [u32],
+    index: usize,
     ops: &'a [&'a [ScheduleOp]],
     slot_writes: Vec<SlotWrites>,
     transport: SharedTransport,
@@ -98,21 +156,33 @@ struct SegmentRound<'a> {
 impl<'a> SegmentRound<'a> {
     fn new(
         job: &'a CollectiveJob,
+        members: &'a [u32],
         slots: &SlotCapacities,
         transport: SharedTransport,
         ops: &'a [&'a [ScheduleOp]],
     ) -> Option<Self> {
-        let slot_writes: Vec<SlotWrites> = (0..)
-            .zip(ops)
+        let index = members.binary_search(&job.rank).ok()?;
+        let of_members = members.iter().copied().zip(ops);
+        let slot_writes: Vec<SlotWrites> = of_members
+            .clone()
             .map(|(rank, ops)| SlotWrites::new(job, rank, ops, transport == SharedTransport::SingleCopy))
             .collect();
-        let contiguous = (0..).zip(ops).all(|(rank, ops)| ops.iter().all(|op| is_contiguous(job, rank, *op)));
-        if !contiguous || !all_sends_are_received(&slot_writes, ops) {
+        let contiguous = of_members.into_iter().all(|(rank, ops)| ops.iter().all(|op| is_contiguous(job, rank, *op)));
+        if !contiguous || !all_sends_are_received(members, &slot_writes, ops) {
             return None;
         }
         let max_bytes = slot_writes.iter().map(|writes| writes.bytes).max().unwrap_or(0);
-        let mut round =
-            Self { job, ops, slot_writes, transport, slot: SlotClass::Line, chunk_len: usize::MAX, num_chunks: 1 };
+        let mut round = Self {
+            job,
+            members,
+            index,
+            ops,
+            slot_writes,
+            transport,
+            slot: SlotClass::Line,
+            chunk_len: usize::MAX,
+            num_chunks: 1,
+        };
         match slots.slot_for(max_bytes) {
             Some(slot) if slot != SlotClass::Line || job.align <= LINE_ALIGN => round.slot = slot,
             Some(_) => round.slot = SlotClass::Page,
@@ -147,7 +217,7 @@ impl<'a> SegmentRound<'a> {
     /// The copies of this rank. No rank reads in this round what a copy writes, so they come first.
     fn copies(&self, resolver: &RangeResolver<'_>) -> Option<Vec<Step>> {
         let mut steps = Vec::new();
-        for op in self.ops[self.job.rank as usize].iter().filter(|op| matches!(op, ScheduleOp::Copy { .. })) {
+        for op in self.ops[self.index].iter().filter(|op| matches!(op, ScheduleOp::Copy { .. })) {
             steps.extend(resolver.local(*op)?);
         }
         Some(steps)
@@ -156,7 +226,7 @@ impl<'a> SegmentRound<'a> {
     /// The other steps of this rank, which run for each chunk.
     fn steps(&self, resolver: &RangeResolver<'_>) -> Option<Vec<Step>> {
         let (rank, slot) = (self.job.rank, self.slot);
-        let (own_writes, ops) = (&self.slot_writes[rank as usize], self.ops[rank as usize]);
+        let (own_writes, ops) = (&self.slot_writes[self.index], self.ops[self.index]);
         let mut steps = Vec::new();
         for (number, (part, _)) in own_writes.parts.iter().enumerate() {
             let (at, data) = (self.slot_offset(own_writes, number), resolver.resolve(*part)?);
@@ -180,9 +250,11 @@ impl<'a> SegmentRound<'a> {
                     continue;
                 }
             };
-            let writes = &self.slot_writes[from as usize];
-            let number = writes.sent_to(rank).nth(received[from as usize])?;
-            received[from as usize] += 1;
+            // In the segment a rank is its index among those that share it.
+            let index = self.members.binary_search(&from).ok()?;
+            let (writes, from) = (&self.slot_writes[index], index as u32);
+            let number = writes.sent_to(rank).nth(received[index])?;
+            received[index] += 1;
             let (at, data) = (self.slot_offset(writes, number), resolver.resolve(part)?);
             steps.push(match (self.transport, side) {
                 // A rank that receives no data from another need not wait for it, except in a barrier.
@@ -278,15 +350,21 @@ fn is_contiguous(job: &CollectiveJob, rank: u32, op: ScheduleOp) -> bool {
     }
 }
 
-/// Whether all messages of a round are received in it.
-fn all_sends_are_received(slot_writes: &[SlotWrites], ops: &[&[ScheduleOp]]) -> bool {
-    (0..).zip(ops).all(|(rank, ops)| {
-        let mut expected = vec![0usize; slot_writes.len()];
+/// Whether all messages of a round are between these ranks, and received in it.
+fn all_sends_are_received(members: &[u32], slot_writes: &[SlotWrites], ops: &[&[ScheduleOp]]) -> bool {
+    let is_member = |rank: &u32| members.binary_search(rank).is_ok();
+    members.iter().zip(ops).all(|(rank, ops)| {
+        let mut expected = vec![0usize; members.len()];
         for op in *ops {
-            if let ScheduleOp::Recv { from, .. } | ScheduleOp::RecvReduce { from, .. } = op {
-                expected[*from as usize] += 1;
+            match op {
+                ScheduleOp::Recv { from, .. } | ScheduleOp::RecvReduce { from, .. } => {
+                    let Ok(from) = members.binary_search(from) else { return false };
+                    expected[from] += 1;
+                }
+                ScheduleOp::Send { to, .. } if !is_member(to) => return false,
+                _ => {}
             }
         }
-        expected.iter().zip(slot_writes).all(|(count, writes)| *count == writes.sent_to(rank).count())
+        expected.iter().zip(slot_writes).all(|(count, writes)| *count == writes.sent_to(*rank).count())
     })
 }

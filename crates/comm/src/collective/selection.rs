@@ -14,12 +14,12 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
-use super::decisions::{Decision, DecisionKey, MachineOf, Resources, decide, decide_once, insert};
+use super::decisions::{Decision, DecisionKey, MachineOf, decide, decide_once, insert};
 use super::machine_profile;
 use super::rules;
 use super::selector::{AlgorithmSelector, SelectionQuery};
 use crate::checked::name_profile;
-use crate::choice::{Candidate, ChoiceInput, Transport, size_class};
+use crate::choice::{Candidate, ChoiceInput, Resources, Transport, size_class};
 use crate::comm::Comm;
 use crate::members::Members;
 use crate::protocol;
@@ -357,7 +357,11 @@ impl Comm {
 
     /// What a call of this number of bytes can use besides messages.
     fn resources(&self, bytes: usize) -> Resources {
-        Resources { slots: self.slot_capacities(bytes), host_mpi: self.has_host_collectives() }
+        Resources {
+            slots: self.slot_capacities(bytes),
+            host_slots: self.host_slots(),
+            host_mpi: self.has_host_collectives(),
+        }
     }
 
     fn choice_input<'a>(
@@ -365,12 +369,12 @@ impl Comm {
         spec: &CollectiveSpec<'a>,
         bytes: u64,
         element: u64,
-        Resources { slots, host_mpi }: Resources,
+        resources: Resources,
         flat: &'a Network,
     ) -> ChoiceInput<'a> {
         // Where all ranks are on one machine, the network that was set does not determine costs.
         let costs = self.message_costs(if self.ranks_per_core().is_some() { flat } else { spec.network });
-        ChoiceInput { spec: *spec, bytes, element, costs, slots, host_mpi }
+        ChoiceInput { spec: *spec, bytes, element, costs, resources }
     }
 
     /// The id of the algorithm that a call of this operation uses, with its arguments. `bytes` are those of all blocks
@@ -425,7 +429,7 @@ impl Comm {
             return Ok((None, transport));
         }
         // The shared segment has its own chunks.
-        request.parameters.segments = if transport == Transport::PointToPoint { segments } else { 1 };
+        request.parameters.segments = if let Transport::SharedSegment(_) = transport { 1 } else { segments };
         let schedule = registry::build(&id, &request).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
         Ok((Some(Arc::from(schedule)), transport))
     }

@@ -155,6 +155,12 @@ impl<'a> RangeResolver<'a> {
         Some(Self { job, input, output, begins, scratch })
     }
 
+    /// The bytes of each scratch buffer in the scratch memory.
+    pub(super) fn scratch_buffers(&self) -> Vec<Range<usize>> {
+        let len = |tmp| self.job.buffer_map().buffer_len(Buf::Tmp(tmp)) * self.job.element;
+        (0..).zip(&self.begins).map(|(tmp, begin)| *begin..begin + len(tmp)).collect()
+    }
+
     /// The byte range of a part, if it is contiguous.
     pub(super) fn resolve(&self, part: BlockRange) -> Option<BufferRange> {
         let (buffer, begin) = match part.buf {

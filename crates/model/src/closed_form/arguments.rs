@@ -21,6 +21,8 @@ pub struct Arguments<'a> {
     pub shuffled: bool,
     /// The allgather core of a composed operation.
     pub core: &'a str,
+    /// The algorithm of the leaders of hosts; empty for the default.
+    pub inter: &'a str,
     /// The tree over clusters.
     pub wan: TreeLayer,
     /// The tree within a cluster.
@@ -42,6 +44,7 @@ impl Default for Arguments<'_> {
             halvings: u32::MAX,
             shuffled: false,
             core: "ring",
+            inter: "",
             wan: TreeLayer::Flat,
             lan: TreeLayer::Binomial,
             levels: "all",
@@ -74,6 +77,7 @@ impl<'a> Arguments<'a> {
             "halvings" => self.halvings = number()?,
             "order" => return self.set_positional(value),
             "core" => self.core = value,
+            "inter" => self.inter = value,
             "wan" => self.wan = TreeLayer::parse(value)?,
             "lan" => self.lan = TreeLayer::parse(value)?,
             "levels" => self.levels = value,

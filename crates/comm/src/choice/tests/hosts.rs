@@ -7,7 +7,7 @@ use treepie_sim::Settings;
 use treepie_sim::costs::{LogGP, SharedMemoryCosts};
 use treepie_topology::Network;
 
-use super::super::ChoiceInput;
+use super::super::{ChoiceInput, Resources};
 use super::simulated_on;
 
 /// Messages of 20 us between hosts, and 0.5 us within.
@@ -27,7 +27,7 @@ fn hierarchical_algorithms_are_chosen_where_they_are_faster() {
             let spec = CollectiveSpec::new(operation, &network);
             for bytes in [64, 64 << 10] {
                 let costs = MessageCosts::on_network(&profile, &network);
-                let input = ChoiceInput { spec, bytes, element: 1, costs, slots: None, host_mpi: false };
+                let input = ChoiceInput { spec, bytes, element: 1, costs, resources: Resources::default() };
                 let id = input.best().expect("there is one").id();
                 let time = simulated_on(&id, &spec, bytes, &settings);
                 let others = registry::applicable(&spec).into_iter();
@@ -64,7 +64,7 @@ fn hierarchical_algorithms_are_chosen_on_many_ranks() {
             let costs = MessageCosts::on_network(&profile, network);
             // The least that the best algorithm without hosts takes longer, of short and long messages.
             for (bytes, gain) in [(64, 1.5), (1 << 20, 0.98)] {
-                let input = ChoiceInput { spec, bytes, element: 1, costs, slots: None, host_mpi: false };
+                let input = ChoiceInput { spec, bytes, element: 1, costs, resources: Resources::default() };
                 let best = input.best().expect("there is one");
                 let (id, predicted) = (best.id(), best.prediction.total());
                 let time = simulated_on(&id, &spec, bytes, &settings);

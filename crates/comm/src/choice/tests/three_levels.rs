@@ -10,7 +10,7 @@ use treepie_sim::costs::{ClusterCosts, PLogP, WanLink};
 use treepie_sim::{BlockSizes, Settings, Workload, simulate_schedule};
 use treepie_topology::Network;
 
-use super::super::ChoiceInput;
+use super::super::{ChoiceInput, Resources};
 
 /// 20 us and 50 MB/s within clusters, and ten times slower on each level above.
 fn tenfold() -> Settings {
@@ -38,7 +38,7 @@ struct Chosen {
 fn chosen(spec: &CollectiveSpec<'_>, bytes: u64) -> Chosen {
     let profile = tenfold().profile(spec.network);
     let costs = MessageCosts::on_network(&profile, spec.network);
-    let input = ChoiceInput { spec: *spec, bytes, element: 8, costs, slots: None, host_mpi: false };
+    let input = ChoiceInput { spec: *spec, bytes, element: 8, costs, resources: Resources::default() };
     let begin = Instant::now();
     let best = input.best().expect("there is one");
     let took = begin.elapsed();

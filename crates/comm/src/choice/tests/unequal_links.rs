@@ -8,7 +8,7 @@ use treepie_sim::costs::{ClusterCosts, PLogP, WanLink, WanLinks};
 use treepie_sim::{BlockSizes, Settings, Workload, simulate_schedule};
 use treepie_topology::Network;
 
-use super::super::ChoiceInput;
+use super::super::{ChoiceInput, Resources};
 
 /// Four clusters, 20 us and 50 MB/s within.
 fn four_clusters(link: impl Fn(usize, usize) -> WanLink) -> Settings {
@@ -46,7 +46,7 @@ fn simulated(id: &str, spec: &CollectiveSpec<'_>, bytes: u64, settings: &Setting
 fn chosen(spec: &CollectiveSpec<'_>, bytes: u64, settings: &Settings) -> (String, f64) {
     let profile = settings.profile(spec.network);
     let costs = MessageCosts::on_network(&profile, spec.network);
-    let input = ChoiceInput { spec: *spec, bytes, element: 8, costs, slots: None, host_mpi: false };
+    let input = ChoiceInput { spec: *spec, bytes, element: 8, costs, resources: Resources::default() };
     let id = input.best().expect("there is one").id();
     let time = simulated(&id, spec, bytes, settings);
     (id, time)

@@ -9,7 +9,7 @@ use treepie_schedule::Operation;
 use treepie_sim::Settings;
 use treepie_topology::Network;
 
-use super::super::{Candidate, ChoiceInput, variants};
+use super::super::{Candidate, ChoiceInput, Resources, variants};
 use super::simulated;
 
 /// The candidate of one algorithm.
@@ -28,7 +28,7 @@ fn prediction_error(id: &str, operation: Operation, network: &str, bytes: u64) -
     let settings = Settings::for_network(&network).unwrap();
     let profile = settings.profile(&network);
     let (spec, costs) = (CollectiveSpec::new(operation, &network), MessageCosts::on_network(&profile, &network));
-    let input = ChoiceInput { spec, bytes, element: 1024, costs, slots: None, host_mpi: false };
+    let input = ChoiceInput { spec, bytes, element: 1024, costs, resources: Resources::default() };
     let candidate = candidate(id, &input);
     let executed = simulated(&candidate.id(), &spec, bytes);
     let error = candidate.prediction.total() / executed - 1.0;
@@ -99,7 +99,7 @@ fn c18_the_heuristic_is_within_a_hundredth_of_exhaustive_search() {
         let bytes = element * (1 + random(&mut seed, 120));
         let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
         let costs = MessageCosts::on_network(&profile, &network);
-        let input = ChoiceInput { spec, bytes, element, costs, slots: None, host_mpi: false };
+        let input = ChoiceInput { spec, bytes, element, costs, resources: Resources::default() };
         let chosen = candidate("bcast/hierarchical", &input);
         let algorithm = registry::find("bcast/hierarchical").unwrap();
         let degrees = |ranks: u32| 1..=ranks.max(2) - 1;
@@ -197,7 +197,7 @@ fn segments_are_tried_where_long_messages_take_longer_per_byte() {
     profile.synchronous.vanishes_at = 8192.0;
     let costs = MessageCosts::on_network(&profile, &network);
     let spec = CollectiveSpec::new(Operation::Allreduce, &network);
-    let input = ChoiceInput { spec, bytes: 1 << 20, element: 8, costs, slots: None, host_mpi: false };
+    let input = ChoiceInput { spec, bytes: 1 << 20, element: 8, costs, resources: Resources::default() };
     let algorithm = registry::find("allreduce/hierarchical").unwrap();
     let whole = input.predict_messages(algorithm, &Arguments::default()).unwrap().total();
     let chosen = candidate("allreduce/hierarchical", &input);
