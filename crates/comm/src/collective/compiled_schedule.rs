@@ -552,7 +552,25 @@ fn receive(endpoint: &mut Endpoint, select: Select, into: &mut [u8]) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn a_mismatch_in_a_group_names_world_ranks() {
+        let arena = Arc::new(treepie_shm::Arena::create(70).unwrap());
+        let mut endpoints = [40, 41].map(|rank| {
+            Endpoint::new(Box::new(treepie_shm::Shm::join(arena.clone(), rank).expect("it is joined once")))
+        });
+        let calls = [Operation::Allgather, Operation::Bcast { root: 3 }].map(|operation| encode_call_id(operation, 64));
+        for (endpoint, call) in endpoints.iter_mut().zip(calls) {
+            publish(endpoint, SlotClass::Line, call).unwrap();
+        }
+        let error = wait_for_member(&mut endpoints[0], 41 - 35, calls[0]).unwrap_err();
+        let Error::CollectiveMismatch { first, second, calls } = error else { panic!("{error}") };
+        assert_eq!((first, second), (40, 41));
+        assert!(calls[0].starts_with("allgather") && calls[1].starts_with("bcast"), "{calls:?}");
+    }
 
     #[test]
     fn bytes_are_compared_up_to_the_bound() {
