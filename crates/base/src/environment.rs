@@ -55,8 +55,9 @@ pub const PROFILE: Variable =
 pub const MEASURE: &str = "measure";
 /// Rules of algorithms.
 pub const RULES: Variable = Variable { name: "TREEPIE_RULES", accepts: "the path of a file of rules" };
-/// Whether ranks of a host share memory under MPI.
-pub const SHARED_SEGMENT: Variable = Variable { name: "TREEPIE_SHARED_SEGMENT", accepts: FLAG };
+/// How many ranks of a host share a segment.
+pub const SHARED_SEGMENT: Variable =
+    Variable { name: "TREEPIE_SHARED_SEGMENT", accepts: "on, off, or a number of ranks from 2 to 64" };
 /// Whether large messages are transferred in a single copy.
 pub const SINGLE_COPY: Variable = Variable { name: "TREEPIE_SINGLE_COPY", accepts: FLAG };
 /// The time after which a waiting rank reports what it waits for.
@@ -153,9 +154,16 @@ pub fn adapt() -> Result<bool> {
     Ok(read(ADAPT, parse_flag)?.unwrap_or(false))
 }
 
-/// Whether ranks of a host share memory under MPI (`TREEPIE_SHARED_SEGMENT`).
-pub fn shared_segment() -> Result<bool> {
-    Ok(read(SHARED_SEGMENT, parse_flag)?.unwrap_or(true))
+/// The most ranks that share a segment.
+pub const MAX_SEGMENT_MEMBERS: u32 = u64::BITS;
+
+/// The most ranks of a host that are to share a segment (`TREEPIE_SHARED_SEGMENT`); 1 if none shares one.
+pub fn segment_members() -> Result<u32> {
+    let parse = |text: &str| {
+        let number = text.parse().ok().filter(|number| (2..=MAX_SEGMENT_MEMBERS).contains(number));
+        number.or_else(|| parse_flag(text).map(|is_on| if is_on { MAX_SEGMENT_MEMBERS } else { 1 }))
+    };
+    Ok(read(SHARED_SEGMENT, parse)?.unwrap_or(MAX_SEGMENT_MEMBERS))
 }
 
 /// Whether single copy may be used (`TREEPIE_SINGLE_COPY`).
@@ -188,7 +196,7 @@ pub fn log_choices() -> Result<bool> {
 pub fn check() -> Result<()> {
     adapt()?;
     checked()?;
-    shared_segment()?;
+    segment_members()?;
     single_copy()?;
     tmpfile()?;
     stall_timeout()?;

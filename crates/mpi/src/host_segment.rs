@@ -22,7 +22,9 @@ impl HostSegment {
     pub(crate) fn share(shim: &Shim, world: &WorldInfo, hosts: &[u32]) -> Self {
         let (rank, size) = (world.rank as u32, world.size as u32);
         let one_host = vec![0; if hosts.is_empty() { size as usize } else { 0 }];
-        let groups = segment_groups(if hosts.is_empty() { &one_host } else { hosts });
+        // An invalid value was reported before.
+        let most = environment::segment_members().unwrap_or(environment::MAX_SEGMENT_MEMBERS);
+        let groups = segment_groups(if hosts.is_empty() { &one_host } else { hosts }, most);
         if (0..).zip(&groups).all(|(rank, group)| rank == *group) {
             return Self::default();
         }
@@ -31,9 +33,7 @@ impl HostSegment {
             (0..).zip(&groups).filter(|(_, group)| **group == first).map(|(member, _)| member).collect();
         let is_world = members.len() == size as usize;
         let has_dedicated_core = world.node_ranks <= world.node_cpus;
-        // An invalid value was reported before.
-        let is_wanted = environment::shared_segment().unwrap_or(true);
-        let group = Some(HostGroup { members, rank, is_world, has_dedicated_core }).filter(|_| is_wanted);
+        let group = Some(HostGroup { members, rank, is_world, has_dedicated_core });
 
         let created = group.clone().filter(|_| rank == first).and_then(|group| group.create().ok());
         let (created, address) = created.map_or((None, NOWHERE), |(segment, address)| (Some(segment), address));

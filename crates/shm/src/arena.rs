@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use treepie_base::{Error, Result};
+use treepie_base::{Error, Result, environment};
 use treepie_fabric::Liveness;
 
 use crate::barrier_cell::BarrierCell;
@@ -24,7 +24,7 @@ use crate::layout::ArenaLayout;
 use crate::registry::{MAX_REGISTRATIONS, RegistrationCell};
 use crate::ring::RingHeader;
 use crate::ring_memory::RingMemory;
-use crate::segment::{SegmentLayout, SegmentState};
+use crate::segment::{MAX_MEMBERS, SegmentLayout, SegmentState};
 pub(crate) use header::ArenaHeader;
 pub(crate) use rank_control::{ACK_SLOTS, BARRIER_CELLS, MAX_CLAIMS, RankControl};
 
@@ -57,17 +57,26 @@ impl Arena {
     }
 
     fn create_for(ranks: u32, threads: bool) -> io::Result<Self> {
-        Self::create_with("treepie", ArenaLayout::for_ranks(ranks), 0, threads, 1 << 40)
+        // An invalid value is reported before.
+        let most = environment::segment_members().unwrap_or(MAX_MEMBERS);
+        Self::create_with("treepie", ArenaLayout::in_groups(ranks, most), most, 0, threads, 1 << 40)
     }
 
     /// Memory for nothing but the shared segment of these processes, which [open](Self::open_segment) it. They are all
     /// ranks of the world, or a group of them.
     pub(crate) fn create_segment(ranks: u32, is_world: bool, nonce: u64) -> io::Result<Self> {
         let layout = ArenaLayout::for_segment(ranks, is_world);
-        Self::create_with(&segment_name(nonce), layout, nonce, false, layout.bytes() as u64)
+        Self::create_with(&segment_name(nonce), layout, ranks, nonce, false, layout.bytes() as u64)
     }
 
-    fn create_with(name: &str, layout: ArenaLayout, nonce: u64, threads: bool, most: u64) -> io::Result<Self> {
+    fn create_with(
+        name: &str,
+        layout: ArenaLayout,
+        segment_members: u32,
+        nonce: u64,
+        threads: bool,
+        most: u64,
+    ) -> io::Result<Self> {
         let ranks = layout.ranks;
         let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
         // Nothing is allocated before it is touched. A limit on file sizes leaves less memory for windows: exceeding it
@@ -90,6 +99,7 @@ impl Arena {
             (&raw mut (*header).magic).write(MAGIC);
             (&raw mut (*header).nonce).write(nonce);
             (&raw mut (*header).ranks).write(ranks);
+            (&raw mut (*header).segment_members).write(segment_members);
             (&raw mut (*header).has_threads).write(threads.into());
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
             (&raw mut (*header).cores).write(cores);
@@ -103,15 +113,15 @@ impl Arena {
 
     /// Opens the shared memory of a world that another process created.
     pub(crate) fn open(fd: OwnedFd) -> io::Result<Self> {
-        let ranks = {
+        let (ranks, most) = {
             let first = Self::map(fd.try_clone()?, ArenaLayout::for_ranks(1))?;
             let header = first.header();
             if (header.magic, header.nonce) != (MAGIC, 0) {
                 return Err(not_a_world());
             }
-            header.ranks
+            (header.ranks, header.segment_members)
         };
-        Self::map(fd, ArenaLayout::for_ranks(ranks))
+        Self::map(fd, ArenaLayout::in_groups(ranks, most))
     }
 
     /// Opens the memory of a segment that another process [created](Self::create_segment), if it is that.

@@ -8,7 +8,7 @@ use crate::arena::{ArenaHeader, BARRIER_CELLS, RankControl};
 use crate::barrier_cell::BarrierCell;
 use crate::registry::{MAX_REGISTRATIONS, RegistrationCell};
 use crate::ring::RingHeader;
-use crate::segment::{SegmentGroups, SegmentLayout};
+use crate::segment::{MAX_MEMBERS, SegmentGroups, SegmentLayout};
 
 const PAGE: usize = 4096;
 
@@ -35,6 +35,11 @@ pub fn eager_limit(ranks: u32) -> usize {
 
 impl ArenaLayout {
     pub(crate) fn for_ranks(ranks: u32) -> Self {
+        Self::in_groups(ranks, MAX_MEMBERS)
+    }
+
+    /// With segments of groups of at most this number of ranks.
+    pub(crate) fn in_groups(ranks: u32, most: u32) -> Self {
         let (rings, ring_bytes) = match ranks {
             0..=4 => (ranks.saturating_sub(1), 512 << 10),
             5..=8 => (ranks - 1, 256 << 10),
@@ -43,7 +48,7 @@ impl ArenaLayout {
             _ => (32, 32 << 10),
         };
         let inbox_bytes = if ranks <= 64 { 128 << 10 } else { 64 << 10 };
-        let groups = SegmentGroups::of(ranks);
+        let groups = SegmentGroups::of(ranks, most);
         let segment = match groups.count() {
             1 => SegmentLayout::for_world(ranks),
             // The first group is as large as any.

@@ -20,8 +20,8 @@ use crate::doorbell::{Doorbell, ParkedCount};
 use crate::peer_access::PeerAccess;
 use crate::primitive::{FenceMode, prefetch_for_write};
 use crate::slot_rounds::{LARGE_SLOTS, SlotFlags, SlotRounds};
-pub(crate) use groups::SegmentGroups;
 pub use groups::segment_groups;
+pub(crate) use groups::{MAX_MEMBERS, SegmentGroups};
 pub(crate) use layout::SegmentLayout;
 
 /// State of a segment that is read in each round, on a cache line of its own.

@@ -9,6 +9,8 @@ pub(crate) struct ArenaHeader {
     /// A random number that tells the memory of a segment from others; 0 in that of a world.
     pub(super) nonce: u64,
     pub(crate) ranks: u32,
+    /// The most ranks that share a segment.
+    pub(super) segment_members: u32,
     /// Cores that the creator could use; its ranks may be pinned to one each.
     pub(crate) cores: u32,
     /// Whether ranks that park fence the others; see `membarrier`.
