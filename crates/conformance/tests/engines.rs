@@ -4,6 +4,8 @@
 mod disruptive;
 #[path = "engines/emulated.rs"]
 mod emulated;
+#[path = "engines/hosts.rs"]
+mod hosts;
 #[path = "engines/running.rs"]
 mod running;
 
@@ -11,6 +13,7 @@ use std::process::Command;
 
 use disruptive::{disruptive_on_shm, disruptive_on_threads, simulated_disruptive};
 use emulated::{emulated_algorithms_on_shm, emulated_algorithms_on_threads, emulated_on_shm, emulated_on_threads};
+use hosts::{groups_on_shm, groups_on_threads};
 use running::{SUITE, is_long_run, passes};
 use treepie_mpi::OPENMPI_TEST_OPTIONS as OPENMPI;
 
@@ -432,6 +435,8 @@ runs! {
     emulated_on_shm_5: emulated_on_shm(5);
     emulated_algorithms_on_threads_8: emulated_algorithms_on_threads(8);
     emulated_algorithms_on_shm_8: emulated_algorithms_on_shm(8);
+    groups_on_threads_8: groups_on_threads(8);
+    groups_on_shm_7: groups_on_shm(7);
     parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);
     shared_tables_on_mpich_4: shared_tables_on_mpich(4);

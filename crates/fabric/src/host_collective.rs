@@ -11,6 +11,7 @@ use treepie_base::{Error, PredefinedReduction, Result, Span};
 use crate::backoff::Backoff;
 use crate::call_signature::CallSignature;
 use crate::endpoint::Endpoint;
+use crate::mismatch::SegmentOp;
 use crate::op::WaitReason;
 use crate::protocol_queues::{PROTOCOL_TAG_BIT, ProtocolInstance};
 
@@ -66,7 +67,8 @@ impl Endpoint {
         collective: HostCollective,
         (input, output): (Span, Span),
     ) -> Result<()> {
-        self.state.mismatches.set_segment_op(instance.0, instance.1, signature);
+        let (context, tag) = instance;
+        self.state.mismatches.set_segment_op(SegmentOp { context, tag, call: signature, has_messages: false });
         self.fabric.start_host_collective(collective, input, output);
         let mut backoff = Backoff::default();
         let mut departure = None;

@@ -19,13 +19,23 @@ use crate::protocol_queues::operation_number;
 pub(crate) struct MismatchDetector {
     /// What the blocking receive in progress waits for.
     awaited: Option<(MatchKey, CallSignature)>,
-    /// The current operation in the shared segment: its context, tag and call.
-    segment_op: Option<(u32, u64, CallSignature)>,
+    /// The current operation in the shared segment.
+    segment_op: Option<SegmentOp>,
     /// Number of entries that the next check may scan.
     scan_budget: usize,
     found: Vec<Mismatch>,
     /// Calls of unexpected messages by context and number. Reused, since each check after a sleep fills it.
     arrived: HashMap<(u32, u32), ArrivedCalls, BuildNumberHasher>,
+}
+
+/// An operation in the shared segment.
+#[derive(Clone, Copy)]
+pub(crate) struct SegmentOp {
+    pub(crate) context: u32,
+    pub(crate) tag: u64,
+    pub(crate) call: CallSignature,
+    /// Whether it has messages, too: between leaders of hosts.
+    pub(crate) has_messages: bool,
 }
 
 /// Calls of messages under one operation number, each with its lowest sender. Two are enough: one of them differs from
@@ -74,8 +84,8 @@ impl MismatchDetector {
 
     /// Sets the current operation in the shared segment.
     #[inline]
-    pub(crate) fn set_segment_op(&mut self, context: u32, tag: u64, call: CallSignature) {
-        self.segment_op = Some((context, tag, call));
+    pub(crate) fn set_segment_op(&mut self, operation: SegmentOp) {
+        self.segment_op = Some(operation);
     }
 
     pub(crate) fn clear_segment_op(&mut self) {

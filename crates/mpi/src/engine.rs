@@ -212,6 +212,12 @@ impl Fabric for MpiFabric {
         &self.host_segment.groups
     }
 
+    /// Of one host whose ranks share a segment: their costs are those of a machine.
+    fn cores(&self) -> Option<u32> {
+        let shares_memory = self.host_segment.segment.is_some() && self.hosts.is_empty();
+        shares_memory.then_some(self.world.node_cpus.max(1) as u32)
+    }
+
     fn has_dedicated_core(&self) -> bool {
         self.world.node_ranks <= self.world.node_cpus
     }

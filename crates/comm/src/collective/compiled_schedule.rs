@@ -43,8 +43,9 @@ pub(crate) struct CompiledSchedule {
     call_id: u64,
     call: fabric::CallSignature,
     members: Rc<Members>,
-    /// Whether it uses the shared segment.
+    /// Whether it uses the shared segment, and whether ranks send messages besides.
     uses_segment: bool,
+    has_messages: bool,
 }
 
 /// A part of a compiled schedule.
@@ -94,6 +95,7 @@ impl CompiledSchedule {
         let units = (resolver.scratch + staging).div_ceil(MAX_ALIGN);
         Self {
             uses_segment: steps.iter().any(|step| matches!(step, Step::Publish { .. })),
+            has_messages: false,
             call: job.call,
             members: job.members.clone(),
             steps,
@@ -129,6 +131,17 @@ impl CompiledSchedule {
         &self.steps
     }
 
+    /// What runs one after the other.
+    #[cfg(test)]
+    pub(super) fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The same with messages between ranks that share no segment.
+    pub(super) fn with_messages(self) -> Self {
+        Self { has_messages: true, ..self }
+    }
+
     /// Whether it uses the shared segment.
     pub(super) fn uses_segment(&self) -> bool {
         self.uses_segment
@@ -143,10 +156,11 @@ impl CompiledSchedule {
         output: &mut [u8],
         fold: Option<&ReduceFn>,
     ) -> Result<()> {
-        let Self { steps, sections, scratch, staging, element, call_id, call, members, uses_segment } = self;
+        let Self { steps, sections, scratch, staging, element, call_id, call, members, uses_segment, has_messages } =
+            self;
         let (call, uses_segment) = (*call, *uses_segment);
         if uses_segment {
-            endpoint.begin_segment_op(instance.context, instance.tag(), call);
+            endpoint.begin_segment_op(instance.context, instance.tag(), call, *has_messages);
         }
         let (scratch, operands) = bytemuck::cast_slice_mut::<u128, u8>(scratch).split_at_mut(staging.start);
         let call_id = with_instance_number(instance, *call_id);

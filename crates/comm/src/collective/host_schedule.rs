@@ -18,7 +18,7 @@ use super::dead_copies::eliminate_dead_copies;
 use super::executor::Execution;
 use super::job::{BufferAliasing, CollectiveBuffers, CollectiveJob};
 use super::segment_schedule::{StepLists, segment_phase};
-use super::steps::{RangeResolver, StepBuffers};
+use super::steps::{RangeResolver, Step, StepBuffers};
 use crate::choice::{SharedTransport, SlotCapacities};
 
 /// What becomes of a phase.
@@ -48,7 +48,8 @@ impl CompiledSchedule {
             phases.push(match shared {
                 Some(shared) => {
                     max_steps += shared.max_steps;
-                    uses_segment |= shared.max_steps > 0;
+                    uses_segment |=
+                        shared.lists.steps.iter().flatten().any(|step| matches!(step, Step::Publish { .. }));
                     CompiledPhase::Steps(shared.lists)
                 }
                 None => match message_steps(job, phase, &resolver, eager_limit, endpoint) {
@@ -69,7 +70,7 @@ impl CompiledSchedule {
             }
             // Where there are uncompiled phases, it is not known which copies these read.
             eliminate_dead_copies(&mut lists.steps);
-            return Some(Self::from_lists(job, &resolver, lists));
+            return Some(Self::from_lists(job, &resolver, lists).with_messages());
         }
         let (mut steps, mut sections) = (Vec::new(), Vec::<Section>::new());
         for phase in phases {
@@ -83,7 +84,7 @@ impl CompiledSchedule {
                 }
             }
         }
-        Some(Self::from_sections(job, &resolver, steps, sections))
+        Some(Self::from_sections(job, &resolver, steps, sections).with_messages())
     }
 }
 
@@ -205,5 +206,117 @@ impl Schedule for PhaseRange {
 
     fn tie_break(&self, phase: u32, lane: u32) -> TieBreak {
         self.schedule.tie_break(phase, lane)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::rc::Rc;
+
+    use treepie_collectives::registry::{self, CollectiveSpec};
+    use treepie_fabric::{CallSignature, Singleton};
+    use treepie_schedule::{BlockLayout, BlockLayouts};
+    use treepie_topology::Network;
+
+    use super::*;
+    use crate::members::Members;
+
+    /// Three hosts, whose ranks are placed round-robin; the last has one.
+    fn network() -> Network {
+        "flat:9,ppn=3@0+3+1+4+2+5+6".parse().unwrap()
+    }
+
+    fn hosts() -> [Vec<u32>; 3] {
+        [vec![0, 2, 4], vec![1, 3, 5], vec![6]]
+    }
+
+    const SLOTS: SlotCapacities = SlotCapacities { line: 48, page: 4 << 10, bulk: 64 << 10, single_copy: false };
+
+    /// The compiled schedule of each rank that can use its segment.
+    fn compile(id: &str, operation: Operation, elements: usize) -> Vec<Option<CompiledSchedule>> {
+        let network = network();
+        let schedule: Arc<dyn Schedule> =
+            registry::build(id, &CollectiveSpec::new(operation, &network)).unwrap().into();
+        let layout = BlockLayout::Even { total: elements, blocks: schedule.blocks() };
+        let mut endpoint = Endpoint::new(Box::new(Singleton::new()));
+        (0..network.ranks())
+            .map(|rank| {
+                let job = CollectiveJob {
+                    schedule: schedule.clone(),
+                    layouts: BlockLayouts::symmetric(layout.clone()),
+                    element: 8,
+                    align: 8,
+                    rank,
+                    context: 0,
+                    members: Rc::new(Members::All { ranks: network.ranks() }),
+                    call: CallSignature::from_name("test"),
+                };
+                let members = hosts().into_iter().find(|host| host.contains(&rank)).unwrap();
+                CompiledSchedule::over_hosts(&job, false, &members, &SLOTS, &mut endpoint)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn ranks_send_messages_only_between_leaders() {
+        let operations = [
+            (Operation::Barrier, [0, 1, 6]),
+            (Operation::Bcast { root: 3 }, [0, 3, 6]),
+            (Operation::Reduce { root: 4 }, [4, 1, 6]),
+            (Operation::Allreduce, [0, 1, 6]),
+            (Operation::Allgather, [0, 1, 6]),
+        ];
+        // Eager messages, and such as are not compiled.
+        for elements in [7, 1 << 20] {
+            for (operation, leaders) in operations {
+                let elements = if operation == Operation::Barrier { 0 } else { elements };
+                let id = format!("{}/smp", operation.name());
+                for (rank, compiled) in (0..).zip(compile(&id, operation, elements)) {
+                    let context = format!("{id} of {elements} on rank {rank}");
+                    let Some(compiled) = compiled else {
+                        assert_eq!(rank, 6, "{context}");
+                        continue;
+                    };
+                    let is_leader = leaders.contains(&rank);
+                    let others: BTreeSet<u32> = leaders.into_iter().filter(|leader| *leader != rank).collect();
+                    let peers = compiled.steps().iter().filter_map(|step| match step {
+                        Step::Send { to: peer, .. } | Step::Recv { from: peer, .. } => Some(*peer),
+                        Step::RecvReduce { from: peer, .. } => Some(*peer),
+                        _ => None,
+                    });
+                    let peers: BTreeSet<u32> = peers.collect();
+                    let executed = compiled.sections().iter().filter(|part| matches!(part, Section::Phases(_))).count();
+                    // The blocks of a host are not contiguous here.
+                    let is_executed = elements > 7 || operation == Operation::Allgather;
+                    let (is_long, has_peers) = (is_executed && is_leader, !peers.is_empty());
+                    assert!(peers.is_subset(&others) && (is_leader || !has_peers), "{context}: {peers:?}");
+                    assert_eq!((executed == 1, has_peers), (is_long, is_leader && !is_long), "{context}");
+                    // Members are named by their places in the segment.
+                    let read = compiled.steps().iter().filter_map(|step| match step {
+                        Step::Read { from, .. } | Step::ReadReduce { from, .. } | Step::Wait { from } => Some(*from),
+                        _ => None,
+                    });
+                    let leader = hosts()[rank as usize % 2].iter().position(|member| leaders.contains(member)).unwrap();
+                    let read: BTreeSet<u32> = read.collect();
+                    let own = hosts()[rank as usize % 2].iter().position(|member| *member == rank).unwrap() as u32;
+                    let from_leader = BTreeSet::from([leader as u32]);
+                    let from_others: BTreeSet<u32> = (0..3).filter(|member| *member != own).collect();
+                    let expected = match operation {
+                        Operation::Bcast { .. } if is_leader => BTreeSet::new(),
+                        Operation::Reduce { .. } if !is_leader => BTreeSet::new(),
+                        _ if is_leader => from_others,
+                        _ => from_leader,
+                    };
+                    assert_eq!(read, expected, "{context}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_schedule_without_phases_within_hosts_is_not_for_them() {
+        let compiled = compile("allreduce/ring", Operation::Allreduce, 7);
+        assert!(compiled.iter().all(Option::is_none));
     }
 }

@@ -303,6 +303,7 @@ impl Comm {
             instance.context,
             instance.tag(),
             fabric::CallSignature::from_name(LARGE_CALL),
+            false,
         );
         let mut panicked = None;
         let agreed = self.test_single_copy(with_instance_number(*instance, AGREEMENT_CALL_ID), &mut panicked);
@@ -386,7 +387,8 @@ impl Comm {
         }
         let call_id = with_instance_number(instance, encode_call_id(Operation::Barrier, 0));
         let endpoint = &mut self.endpoint();
-        endpoint.begin_segment_op(instance.context, instance.tag(), fabric::CallSignature::new("barrier", 0, Some(0)));
+        let signature = fabric::CallSignature::new("barrier", 0, Some(0));
+        endpoint.begin_segment_op(instance.context, instance.tag(), signature, false);
         let guard = ArrivalGuard { endpoint };
         let published = publish(guard.endpoint, SlotClass::Line, call_id);
         std::mem::forget(guard);

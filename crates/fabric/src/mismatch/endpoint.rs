@@ -2,7 +2,7 @@
 
 use treepie_base::{Error, Result};
 
-use super::Mismatch;
+use super::{Mismatch, SegmentOp};
 use crate::call_signature::CallSignature;
 use crate::endpoint::Endpoint;
 use crate::endpoint_state::EndpointState;
@@ -42,9 +42,9 @@ impl EndpointState {
         if let Some((key, call)) = mismatches.awaited.take() {
             note(key.context, key.tag, Some(call));
         }
-        // Operations in the shared segment and protocols exchange no matched messages.
-        if let Some((context, tag, _)) = mismatches.segment_op {
-            note(context, tag, None);
+        // Operations in the shared segment of all ranks and protocols exchange no matched messages.
+        if let Some(SegmentOp { context, tag, call, has_messages }) = mismatches.segment_op {
+            note(context, tag, has_messages.then_some(call));
         }
         protocol_queues.open_instances().for_each(|instance| note(instance.context, instance.tag, None));
         let posted = ops.iter().filter(|(_, op)| matches!(op.state, OpState::Posted(_)) && op.call.is_collective());
@@ -98,7 +98,7 @@ impl Endpoint {
 
     pub(crate) fn check_segment_mismatch(&self) -> Result<()> {
         match self.state.mismatches.segment_op {
-            Some((context, tag, call)) => self.check_mismatch(context, tag, call),
+            Some(SegmentOp { context, tag, call, .. }) => self.check_mismatch(context, tag, call),
             None => Ok(()),
         }
     }

@@ -7,6 +7,7 @@ use crate::abort::AbortReason;
 use crate::backoff::Backoff;
 use crate::call_signature::CallSignature;
 use crate::endpoint::Endpoint;
+use crate::mismatch::SegmentOp;
 use crate::op::WaitReason;
 use crate::protocol_queues::{GROUP_TAG_BIT, operation_tag};
 
@@ -35,11 +36,11 @@ impl Endpoint {
         self.fabric.segment_groups()
     }
 
-    /// Sets the operation that the next rounds belong to.
+    /// Sets the operation that the next rounds belong to, and whether it has messages, too.
     #[inline]
-    pub fn begin_segment_op(&mut self, context: u32, tag: u64, call: CallSignature) {
+    pub fn begin_segment_op(&mut self, context: u32, tag: u64, call: CallSignature, has_messages: bool) {
         self.state.recent_segment_ops.add(context, tag);
-        self.state.mismatches.set_segment_op(context, tag, call);
+        self.state.mismatches.set_segment_op(SegmentOp { context, tag, call, has_messages });
     }
 
     /// Closes the segment for all its members, and announces this rank's recent operations as aborted.
