@@ -30,7 +30,7 @@ pub use transport::{Resources, SharedTransport, SlotCapacities, Transport};
 /// are candidates.
 const MAX_WALKED_RANKS: u32 = 256;
 
-/// And with at most this number of messages: a millisecond or less.
+/// And with at most this number of messages: a millisecond or less. All-to-alls with more are estimated.
 const MAX_WALKED_MESSAGES: usize = 1 << 13;
 
 /// Segments of a pipeline that are walked over; the time of others is extrapolated.
@@ -289,9 +289,9 @@ impl ChoiceInput<'_> {
         by_formula.or_else(|| self.walk(algorithm, arguments)).or_else(|| self.estimate(algorithm, arguments))
     }
 
-    /// The time of a hierarchical algorithm on more ranks than are walked over.
+    /// The time of a hierarchical algorithm on more ranks than are walked over, or of an all-to-all with more messages.
     fn estimate(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
-        if self.spec.ranks <= MAX_WALKED_RANKS {
+        if self.spec.ranks <= MAX_WALKED_RANKS && self.spec.operation != Operation::Alltoall {
             return None;
         }
         let (name, operation) = (algorithm.name(), self.spec.operation);

@@ -143,6 +143,7 @@ pub(crate) fn networks(ranks: usize) -> Vec<String> {
     // Nodes without a rank, and ranks in another order than their nodes.
     texts.extend((ranks == 5).then(|| "torus:2x4@0-2+5+7".to_owned()));
     texts.extend((ranks == 8).then(|| "mesh:3x3@8+1-7".to_owned()));
+    texts.extend((ranks == 8).then(|| "clusters:(1+3)+(4)@6+0+3+7+1+2+5+4".to_owned()));
     texts
 }
 

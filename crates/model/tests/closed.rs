@@ -296,3 +296,49 @@ fn estimates_over_several_levels_are_near_the_walk() {
     }
     assert!(worst.0 > 0.0 && worst.0 < 1.0, "{worst:?}");
 }
+
+/// All-to-alls over clusters of equal sizes, and of unequal ones: within half.
+#[test]
+fn estimates_of_alltoalls_are_near_the_walk() {
+    let link = |factor: f64| PLogP::linear(20.0 * factor, 2.0, 50.0 / factor).unwrap();
+    let mut profile = Profile::of_link("sim", "lan", link(1.0));
+    for (name, factor) in [("metro", 10.0), ("wan", 100.0)] {
+        profile.levels.push(treepie_model::profile::LevelProfile::new(name, link(factor)));
+    }
+    let algorithm = registry::find("alltoall/hierarchical").unwrap();
+    for (text, within) in [
+        ("clusters:4x4x4", 1.25),
+        ("clusters:8x2x8", 1.25),
+        ("flat:96,ppn=24", 1.34),
+        ("clusters:20+4+9", 1.5),
+        ("clusters:30+30+1+2", 1.5),
+        ("clusters:(8+2)+(5+5+5)+(1+9)", 1.5),
+        ("flat:62,ppn=8", 1.34),
+    ] {
+        let network = network(text);
+        let costs = MessageCosts::on_network(&profile, &network);
+        for coordinators in [1, 2, 3, 99] {
+            for levels in ["all", "innermost", "outermost"] {
+                let arguments = format!("levels={levels},coordinators={coordinators}");
+                let id = format!("{}:{arguments}", algorithm.id);
+                let schedule = schedule(&id, Operation::Alltoall, &network).unwrap();
+                for n in [64usize, 1 << 14, 1 << 19] {
+                    let arguments = closed_form::Arguments::parse(&arguments).unwrap();
+                    let estimate = closed_form::estimate_on_clusters(
+                        algorithm.name(),
+                        &arguments,
+                        Operation::Alltoall,
+                        &network,
+                        n as f64,
+                        &profile,
+                    )
+                    .unwrap();
+                    let walked = walk::time(&*schedule, &layouts(&*schedule, n), 1.0, &costs, usize::MAX).unwrap();
+                    let what = format!("{id} of {n} on {text}: {estimate:.0}, walked {walked:.0}");
+                    println!("{:.2} {what}", estimate / walked);
+                    assert!((1.0 / within..within).contains(&(estimate / walked)), "{what}");
+                }
+            }
+        }
+    }
+}

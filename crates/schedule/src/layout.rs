@@ -1,5 +1,6 @@
 //! From blocks to elements: block lengths, and the location of block ranges in buffers.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,6 +50,16 @@ impl BlockLayout {
     #[inline]
     pub fn range(&self, block: u32, blocks: u32) -> Range<usize> {
         self.offset(block)..self.offset(block + blocks)
+    }
+
+    /// As many elements to a block, in another number of blocks: those of a layout whose blocks have equal length.
+    fn with_blocks(&self, number: u32) -> Self {
+        match self {
+            BlockLayout::Even { total, blocks } => {
+                BlockLayout::Even { total: segment_offset(*total, number, *blocks), blocks: number }
+            }
+            BlockLayout::Offsets(offsets) => Self::uniform(offsets.get(1).map_or(0, |end| end - offsets[0]), number),
+        }
     }
 
     /// Elements of all blocks together.
@@ -107,12 +118,22 @@ pub struct BufferMap<'a> {
     pub rank: u32,
 }
 
-impl BufferMap<'_> {
-    /// The length of a buffer in elements.
-    pub fn buffer_len(&self, buf: Buf) -> usize {
+impl<'a> BufferMap<'a> {
+    /// The blocks of a buffer, and their lengths.
+    fn blocks_and_layout(&self, buf: Buf) -> (BufferBlocks, Cow<'a, BlockLayout>) {
         let layout = self.layouts.for_buf(buf);
         match buffer_blocks(self.schedule, self.rank, buf) {
-            BufferBlocks::Empty => 0,
+            BufferBlocks::Uniform { blocks } => (BufferBlocks::all(blocks), Cow::Owned(layout.with_blocks(blocks))),
+            blocks => (blocks, Cow::Borrowed(layout)),
+        }
+    }
+
+    /// The length of a buffer in elements.
+    pub fn buffer_len(&self, buf: Buf) -> usize {
+        let (blocks, layout) = self.blocks_and_layout(buf);
+        let layout = &*layout;
+        match blocks {
+            BufferBlocks::Empty | BufferBlocks::Uniform { .. } => 0,
             BufferBlocks::OwnBlock => layout.range(self.rank, 1).len(),
             BufferBlocks::ViewRange { view: 0, lo, len } => layout.range(lo, len).len(),
             BufferBlocks::ViewRange { view, lo, len } => self.view_len(layout, view, lo, len),
@@ -122,7 +143,7 @@ impl BufferMap<'_> {
     /// The number of elements of whole blocks at positions of a view.
     fn view_len(&self, layout: &BlockLayout, view: u8, lo: u32, len: u32) -> usize {
         let mut length = 0;
-        self.schedule.resolve_view(view, lo, len, &mut |run| {
+        self.schedule.resolve_view_on(self.rank, view, lo, len, &mut |run| {
             self.segment_ranges(layout, run, 0, 1, &mut |range| length += range.len())
         });
         length
@@ -155,7 +176,8 @@ impl BufferMap<'_> {
     ///
     /// For a buffer in the order of a view, the block range must be in that view.
     pub fn ranges(&self, part: BlockRange, mut each: impl FnMut(Range<usize>)) {
-        let layout = self.layouts.for_buf(part.buf);
+        let (blocks, layout) = self.blocks_and_layout(part.buf);
+        let layout = &*layout;
         let mut merged = 0..0;
         let mut merge = |range: Range<usize>| {
             if range.is_empty() {
@@ -168,12 +190,12 @@ impl BufferMap<'_> {
                 merged = range;
             }
         };
-        match buffer_blocks(self.schedule, self.rank, part.buf) {
+        match blocks {
             BufferBlocks::Empty => assert!(part.len == 0, "rank {} has no {:?}", self.rank, part.buf),
             BufferBlocks::ViewRange { view, lo, .. } if view != 0 => {
                 assert!(part.view == view, "a buffer in the order of view {view} is accessed in view {}", part.view);
                 let mut at = self.view_len(layout, view, lo, part.lo - lo);
-                self.schedule.resolve_view(view, part.lo, part.len, &mut |run| {
+                self.schedule.resolve_view_on(self.rank, view, part.lo, part.len, &mut |run| {
                     // In this buffer the run begins at `at`, its blocks back to back.
                     for block in run.block..run.block + run.blocks {
                         let len = layout.range(block, 1).len();
@@ -195,7 +217,7 @@ impl BufferMap<'_> {
                 let base = match blocks {
                     BufferBlocks::OwnBlock => layout.offset(self.rank),
                     BufferBlocks::ViewRange { lo, .. } => layout.offset(lo),
-                    BufferBlocks::Empty => 0,
+                    BufferBlocks::Empty | BufferBlocks::Uniform { .. } => 0,
                 };
                 let mut shifted = |range: Range<usize>| merge(range.start - base..range.end - base);
                 if part.view == 0 {
@@ -207,7 +229,7 @@ impl BufferMap<'_> {
                         &mut shifted,
                     );
                 } else {
-                    self.schedule.resolve_view(part.view, part.lo, part.len, &mut |run| {
+                    self.schedule.resolve_view_on(self.rank, part.view, part.lo, part.len, &mut |run| {
                         self.segment_ranges(layout, run, part.segment, part.segments, &mut shifted);
                     });
                 }
@@ -220,7 +242,8 @@ impl BufferMap<'_> {
 
     /// Calls `each` with the blocks of a block range, and the number of elements of each in it.
     pub fn blocks(&self, part: BlockRange, mut each: impl FnMut(u32, usize)) {
-        let layout = self.layouts.for_buf(part.buf);
+        let (_, layout) = self.blocks_and_layout(part.buf);
+        let layout = &*layout;
         let mut run = |run: BlockRun| {
             for block in run.block..run.block + run.blocks {
                 let one = BlockRun { block, blocks: 1, ..run };
@@ -230,7 +253,7 @@ impl BufferMap<'_> {
         if part.view == 0 {
             run(BlockRun::whole_blocks(part.lo, part.len));
         } else {
-            self.schedule.resolve_view(part.view, part.lo, part.len, &mut run);
+            self.schedule.resolve_view_on(self.rank, part.view, part.lo, part.len, &mut run);
         }
     }
 

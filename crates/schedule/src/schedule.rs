@@ -52,6 +52,12 @@ pub enum BufferBlocks {
     Empty,
     /// Only block r of rank r.
     OwnBlock,
+    /// Blocks with numbers of their own, only in scratch memory of operations on blocks of equal length: a rank that
+    /// forwards blocks of others may have more of them than there are blocks in `In` and `Out`.
+    Uniform {
+        /// Their number.
+        blocks: u32,
+    },
     /// A range of positions of a view, in the order of that view.
     ViewRange {
         /// The view.
@@ -278,6 +284,13 @@ pub trait Schedule: Send + Sync {
     fn resolve_view(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
         let _ = (view, lo, len, run);
         unreachable!("a schedule that defines views resolves them");
+    }
+
+    /// The same on a rank, which is what callers use: where views differ between ranks, a schedule implements this. On
+    /// all ranks a position has a block or has none, so that a range has the same length everywhere.
+    fn resolve_view_on(&self, rank: u32, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
+        let _ = rank;
+        self.resolve_view(view, lo, len, run);
     }
 
     /// The direction of a lane's messages over exactly half a ring.

@@ -26,7 +26,7 @@ fn on_threads<R: Send>(ranks: u32, run: impl Fn(&mut Endpoint) -> R + Sync) -> V
 /// A round in which each member writes its world rank and reads those of all others.
 fn exchange(endpoint: &mut Endpoint, class: SlotClass, round: u64) -> Result<()> {
     let rank = endpoint.rank();
-    endpoint.begin_segment_op(0, round, CallSignature::new("allgather", 4, None));
+    endpoint.begin_segment_op(0, round, CallSignature::new("allgather", 4, None), false);
     endpoint.wait_segment(|segment| segment.try_write(class, 0, &rank.to_ne_bytes()).then_some(()))?;
     endpoint.wait_segment(|segment| segment.try_publish(class, round).then_some(()))?;
     let members = members(endpoint);

@@ -149,3 +149,21 @@ fn other_levels_refuse_hosts() {
     assert!(symmetric::simulate(workload, &hosts, &loggp()).unwrap().is_none());
     assert!(symmetric::simulate(workload, &network("flat:8"), &loggp()).unwrap().is_some());
 }
+
+/// With one coordinator between two hosts messages are fewest, for short blocks; with one for each rank, blocks are sent
+/// twice instead of three times, for long ones. Also where the last host has fewer ranks.
+#[test]
+fn alltoalls_of_short_blocks_have_one_coordinator() {
+    let costs = LogGP { latency: 20.0, overhead: 0.5, gap: 1.0, per_byte: 0.001 };
+    let shared_memory = SharedMemoryCosts { latency: 0.5, bandwidth: 5000.0 };
+    let settings = Settings { shared_memory, ..costs.into() };
+    for text in ["flat:64,ppn=4", "flat:61,ppn=4"] {
+        let network = network(text);
+        let micros = |id: &str, each| simulate_id(&format!("alltoall/{id}"), &network, &settings, each).micros();
+        let times = |each| ["hierarchical", "hierarchical:coordinators=4", "linear"].map(|id| micros(id, each));
+        let ([one, all, linear], [long_one, long_all, _]) = (times(1), times(16 << 10));
+        println!("{text}: 1 byte {one:.0}, {all:.0}, linear {linear:.0}; 16 KiB {long_one:.0}, {long_all:.0} us");
+        assert!(1.8 * one < all && 5.0 * one < linear, "{text}: {one:.0}, {all:.0}, linear {linear:.0}");
+        assert!(long_all < long_one && long_one < 1.5 * long_all, "{text}: {long_one:.0}, {long_all:.0}");
+    }
+}

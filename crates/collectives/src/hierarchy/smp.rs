@@ -233,6 +233,7 @@ impl Schedule for Smp {
             BufferBlocks::OwnBlock | BufferBlocks::ViewRange { view: 0, .. } => BufferBlocks::all(self.blocks()),
             BufferBlocks::ViewRange { view, lo, len } => BufferBlocks::ViewRange { view: view + 1, lo, len },
             BufferBlocks::Empty => BufferBlocks::Empty,
+            BufferBlocks::Uniform { .. } => unreachable!("hosts have blocks of unequal length"),
         }
     }
 

@@ -1,22 +1,19 @@
 //! The registered algorithms over clusters, apart from those along one tree.
 
 use treepie_schedule::Schedule;
-use treepie_topology::Network;
 
 use super::allgather_based::root;
 use super::trees::CONSECUTIVE_OR_COMMUTATIVE;
 use super::{Algorithm, CollectiveSpec, NetworkRequirement, Parameter, Parameters, Requirements};
-use crate::alltoall::Grid;
 use crate::barrier::TreeBarrier;
 use crate::from_allgather::{Allgather, ReduceScatter};
 use crate::hierarchy::magpie::{self, MagpieAllgather, MagpieAllreduce};
 use crate::hierarchy::{
-    Forest, HierarchicalAllreduce, HierarchicalBarrier, HierarchicalCore, HierarchicalLinear, HierarchicalScan, Hosts,
-    Smp,
+    Forest, HierarchicalAllreduce, HierarchicalAlltoall, HierarchicalBarrier, HierarchicalCore, HierarchicalLinear,
+    HierarchicalScan, Hosts, Smp,
 };
 use crate::scan::ScanKind;
-use crate::trees::shape::groups;
-use crate::trees::{Bcast, Levels, Reduce, ScatterGather};
+use crate::trees::{Bcast, Reduce, ScatterGather};
 
 const CLUSTERS: Requirements = Requirements::NONE.on_network(NetworkRequirement::Hierarchical);
 
@@ -92,12 +89,15 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
         Algorithm::new(
             "alltoall/hierarchical",
             CLUSTERS.uniform_blocks().not_in_place(),
-            &[Parameter::Levels],
+            &[Parameter::Levels, Parameter::Coordinators],
             (
-                "C groups of p: (p-1 + C-1) alpha; p^2 blocks between two groups, combined to p messages",
-                "RandomAccess paper",
+                "C groups of p: p^2 blocks between two groups in a message of each of k coordinators; k = p: (p-1 + C-1) alpha",
+                "RandomAccess paper; Kielmann et al. 1999",
             ),
-            |spec| Ok(Box::new(Grid::new(&equal_levels(spec.network, spec.parameters.levels)?))),
+            |spec| {
+                let Parameters { levels, coordinators, .. } = spec.parameters;
+                Ok(Box::new(HierarchicalAlltoall::new(spec.network, levels, coordinators)?))
+            },
         ),
     ];
     for (kind, name) in [(ScanKind::Inclusive, "scan"), (ScanKind::Exclusive, "exscan")] {
@@ -118,26 +118,6 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
     all.extend(smp_algorithms());
     all.extend(magpie_algorithms());
     all
-}
-
-/// The ranks of a cluster, the clusters of a group and so on, if all of a level are equal and their ranks consecutive.
-fn equal_levels(network: &Network, levels: Levels) -> Result<Vec<u32>, String> {
-    let refusal = || "it requires that all groups of a level have consecutive ranks, and the same number".to_owned();
-    let levels = groups(network, levels).ok_or_else(no_clusters)?;
-    let (mut dims, mut size) = (Vec::new(), 1);
-    let whole = vec![0; network.ranks() as usize];
-    for groups in levels.iter().chain([&whole]) {
-        let runs: Vec<u32> = groups.chunk_by(|a, b| a == b).map(|run| run.len() as u32).collect();
-        let mut numbers: Vec<u32> = groups.chunk_by(|a, b| a == b).map(|run| run[0]).collect();
-        numbers.sort_unstable();
-        let is_scattered = numbers.windows(2).any(|pair| pair[0] == pair[1]);
-        if is_scattered || runs.iter().any(|run| *run != runs[0]) {
-            return Err(refusal());
-        }
-        dims.push(runs[0] / size);
-        size = runs[0];
-    }
-    Ok(dims)
 }
 
 /// Operations over hosts, with any algorithm among their leaders.

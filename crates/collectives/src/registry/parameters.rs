@@ -36,7 +36,8 @@ pub struct Parameters {
     pub lan: TreeShape,
     /// The levels of nested clusters that it distinguishes.
     pub levels: Levels,
-    /// Coordinators of each group of clusters, at most one for each rank of the smallest.
+    /// Coordinators of each group of clusters, at most one for each rank of the smallest; of an all-to-all, at most one for
+    /// each rank of the group.
     pub coordinators: u32,
     /// Concurrent buckets; 0 for the best number on the network.
     pub buckets: u32,

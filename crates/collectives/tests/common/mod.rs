@@ -72,7 +72,7 @@ fn irregular(a: u32, b: u32) -> usize {
 
 /// Networks of all kinds: torus, mesh, mixed; irregular partitions; leaves that are not powers of two; unequal
 /// clusters; hosts of several ranks.
-pub(crate) const NETWORKS: [&str; 33] = [
+pub(crate) const NETWORKS: [&str; 37] = [
     "torus:2x3",
     "mesh:2x3",
     "torus:4x4",
@@ -106,6 +106,10 @@ pub(crate) const NETWORKS: [&str; 33] = [
     "flat:12,ppn=4",
     "flat:13,ppn=3",
     "flat:16,ppn=4@15+0+1+7+4+2",
+    "flat:11,ppn=4@0+4+8+1+5+9+2+6+10+3+7",
+    "clusters:1+9+1@10+0+5+1-4+6-9",
+    "clusters:5x1",
+    "clusters:(7+1)+(1)+(2+3)@0+8+9+1+2+11+3+13+12+4+10+5+6+7",
 ];
 
 /// A network by its text.

@@ -127,7 +127,7 @@ impl<F: Fn(OpLocation, ScheduleOp) -> Option<ScheduleOp> + Send + Sync> Schedule
         }
     }
 
-    fn resolve_view(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
-        self.schedule.resolve_view(view, lo, len, run);
+    fn resolve_view_on(&self, rank: u32, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
+        self.schedule.resolve_view_on(rank, view, lo, len, run);
     }
 }

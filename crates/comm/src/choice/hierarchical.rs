@@ -131,8 +131,9 @@ pub(super) fn filling_segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, a
 struct Bounds {
     /// Outermost groups of which there are several.
     groups: u32,
-    /// Ranks of the smallest of them.
+    /// Ranks of the smallest of them, and of the largest.
     smallest: u32,
+    largest: u32,
     /// Bytes of a message over a link between two of them, of all segments.
     message: u64,
     /// The time of those links, which no arguments can avoid.
@@ -144,6 +145,8 @@ impl Bounds {
     fn new(input: &ChoiceInput<'_>, algorithm: &Algorithm, clusters: &Clusters) -> Option<Self> {
         let level = (1..=clusters.levels()).rev().find(|level| clusters.groups(level - 1) > 1)?;
         let (groups, link) = (clusters.groups(level - 1), input.costs.profile().link_at(level as usize));
+        let sizes = || (0..groups).map(|group| clusters.group_members(level - 1, group).len() as u32);
+        let (smallest, largest) = (sizes().min()?, sizes().max()?);
         let part = input.bytes / u64::from(groups);
         // Messages one after the other, their bytes, and those that the busiest link carries.
         let (crossings, message, over_link) = match input.spec.operation {
@@ -156,14 +159,18 @@ impl Bounds {
                 (1.0, input.bytes, input.bytes / u64::from(groups - 1))
             }
             Operation::Barrier => (1.0, 0, 0),
+            // The blocks of each rank of one group for each of another.
+            Operation::Alltoall => {
+                let between = (input.bytes / u64::from(input.spec.ranks)).saturating_mul(u64::from(smallest).pow(2));
+                (1.0, between, between)
+            }
             _ => (1.0, input.bytes, input.bytes),
         };
         // Where links differ it is not known which of them carry it.
         let is_known = input.costs.profile().level(level as usize).pairs.is_empty();
         let carrying = input.costs.least_link_time(level as usize, over_link as f64);
         let least = if is_known { crossings * (link.latency + carrying) } else { 0.0 };
-        let smallest = (0..groups).map(|group| clusters.group_members(level - 1, group).len() as u32).min()?;
-        Some(Self { groups, smallest, message, least })
+        Some(Self { groups, smallest, largest, message, least })
     }
 
     /// Whether segments are not too short.
@@ -249,9 +256,17 @@ impl Search<'_> {
         }
     }
 
-    /// Coordinators, one for each rank of the smallest group at most.
+    /// Coordinators, one for each rank of the smallest group at most; of an all-to-all, one for each rank.
     fn consider_coordinators(&mut self) {
-        let Bounds { groups, smallest, .. } = self.bounds;
+        let Bounds { groups, smallest, largest, .. } = self.bounds;
+        if self.input.spec.operation == Operation::Alltoall {
+            for coordinators in [2, 4, largest].into_iter().filter(|count| (2..=largest).contains(count)) {
+                if self.has(Parameter::Coordinators) {
+                    self.consider(Arguments { coordinators, ..self.best() });
+                }
+            }
+            return;
+        }
         // Trees with a root lead to another group each.
         let has_root = matches!(self.input.spec.operation, Operation::Bcast { .. } | Operation::Reduce { .. });
         let most = if has_root { smallest.min(groups - 1) } else { smallest };
@@ -322,6 +337,10 @@ fn searched(
         let time = search.time(&start).unwrap_or(f64::INFINITY);
         let mut of_levels = Search { input, algorithm, best: (time, start), bounds: search.bounds };
         of_levels.consider_shapes();
+        if input.spec.operation == Operation::Alltoall {
+            of_levels.consider(Arguments { coordinators: 1, ..of_levels.best() });
+            of_levels.consider_coordinators();
+        }
         all.push(of_levels.best());
     }
     all

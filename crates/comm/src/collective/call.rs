@@ -76,7 +76,7 @@ impl CollectiveCall<'_> {
     /// Elements of a rank's input and output, if these are two buffers.
     pub(crate) fn lengths(&self, rank: u32, ranks: u32) -> (usize, usize) {
         let len = |blocks, counts: BlockCounts<'_>| match blocks {
-            BufferBlocks::Empty => 0,
+            BufferBlocks::Empty | BufferBlocks::Uniform { .. } => 0,
             BufferBlocks::OwnBlock => counts.block(rank),
             BufferBlocks::ViewRange { .. } => counts.sum(ranks),
         };

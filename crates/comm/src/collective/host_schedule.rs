@@ -204,6 +204,10 @@ impl Schedule for PhaseRange {
         self.schedule.resolve_view(view, lo, len, run);
     }
 
+    fn resolve_view_on(&self, rank: u32, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
+        self.schedule.resolve_view_on(rank, view, lo, len, run);
+    }
+
     fn tie_break(&self, phase: u32, lane: u32) -> TieBreak {
         self.schedule.tie_break(phase, lane)
     }

@@ -25,8 +25,8 @@ pub(crate) fn emulated_on_shm(ranks: usize) {
     passes(&format!("emulated lossy links on shm, {ranks} ranks"), &mut command);
 }
 
-/// Clusters with room for several coordinators, close to each other, as every algorithm is tried on them.
-const EIGHT: &str = "clusters:2x4,wan=20us/1GBps,lan=1us/10GBps";
+/// Unequal clusters with room for several coordinators, close to each other, as every algorithm is tried on them.
+const EIGHT: &str = "clusters:3+5,wan=20us/1GBps,lan=1us/10GBps";
 
 /// Every algorithm over the clusters of the world.
 fn emulated_algorithms(engine: &str, ranks: usize) {

@@ -170,7 +170,27 @@ pub fn estimate_on_clusters(
     Some(hierarchy.pipeline(&sizes, segments).time(segments))
 }
 
-/// An all-to-all, of `bytes` of each rank: at once, or over the dimensions that some levels make.
+/// The groups of a level. Each rank is one, and so are all ranks.
+#[derive(Clone, Copy)]
+struct LevelGroups {
+    /// Ranks of the largest.
+    largest: f64,
+    /// Pairs of ranks of the two largest: the blocks between them.
+    pairs: f64,
+}
+
+impl LevelGroups {
+    fn new(sizes: impl Iterator<Item = usize>) -> Self {
+        let (mut largest, mut second) = (0, 0);
+        for size in sizes {
+            (largest, second) = if size > largest { (size, largest) } else { (largest, second.max(size)) };
+        }
+        Self { largest: largest as f64, pairs: (largest * second.max(1)) as f64 }
+    }
+}
+
+/// An all-to-all, of `bytes` of each rank: at once, or in a stage for each of some levels. Messages have the average
+/// length, and links carry what the largest groups exchange.
 fn alltoall(
     name: &str,
     arguments: &Arguments<'_>,
@@ -180,12 +200,13 @@ fn alltoall(
     profile: &Profile,
 ) -> Option<f64> {
     let levels = clusters.levels() as usize;
-    // The ranks of a group of each level, and of all.
-    let mut sizes = vec![1.0];
+    let ranks = clusters.nodes();
+    let mut groups = vec![LevelGroups { largest: 1.0, pairs: 1.0 }];
     for level in 0..clusters.levels() {
-        sizes.push(f64::from(clusters.group_members(level, 0).len() as u32));
+        let sizes = (0..clusters.groups(level)).map(|group| clusters.group_members(level, group).len());
+        groups.push(LevelGroups::new(sizes));
     }
-    sizes.push(f64::from(clusters.nodes()));
+    groups.push(LevelGroups::new([ranks as usize].into_iter()));
     let ends: Vec<usize> = match (name, arguments.levels) {
         ("linear", _) => vec![0, levels + 1],
         ("hierarchical", "all") => (0..=levels + 1).collect(),
@@ -193,30 +214,66 @@ fn alltoall(
         ("hierarchical", "outermost") => vec![0, levels, levels + 1],
         _ => return None,
     };
-    let dimension = |inner: usize, outer: usize| {
-        let peers = sizes[outer] / sizes[inner];
-        let message = bytes / peers;
+    // The most groups of a level in one of another.
+    let most_groups = |inner: usize, outer: usize| match (inner as u32, outer) {
+        (0, _) => groups[outer].largest,
+        (inner, outer) if outer > levels => f64::from(clusters.groups(inner - 1)),
+        (inner, outer) => {
+            let number = |group| {
+                let nodes = clusters.group_members(outer as u32 - 1, group);
+                clusters.group_of(inner - 1, nodes.end - 1) - clusters.group_of(inner - 1, nodes.start) + 1
+            };
+            f64::from((0..clusters.groups(outer as u32 - 1)).map(number).max().unwrap_or(1))
+        }
+    };
+    // The busiest rank at the start of a stage has this number of times the blocks of others.
+    let mut share = 1.0;
+    let mut time = 0.0;
+    for ends in ends.windows(2).rev() {
+        let (inner, outer) = (ends[0], ends[1]);
         let link = |level: usize| profile.link_at(level);
+        let peers = most_groups(inner, outer);
+        if peers <= 1.0 {
+            continue;
+        }
+        let coordinators = f64::from(arguments.coordinators).min(groups[inner].largest);
+        // Ranks of which each sends what all of them have for some of the other groups.
+        let team = groups[inner].largest / coordinators;
+        let sent = share * bytes / peers;
+        if team > 1.0 {
+            let message = sent * (peers - 1.0) / team.min(peers - 1.0);
+            let own = link(inner - 1);
+            time += own.latency + own.gap.at(message) + (team - 2.0).max(0.0) * link(0).gap.at(message);
+        }
+        let message = sent * team;
         let send = |level: usize| match level {
             0 => link(0).gap.at(message),
             _ => GatewayLink { wan: link(level), lan: link(0) }.send_time(message),
         };
-        // Between two groups each rank of one has a message for those of the other that differ in this dimension.
+        // Between two groups a coordinator of one has a message for each subgroup of the other.
+        let longest = bytes * groups[inner].largest / groups[outer].largest * team;
         let carried = |level: usize| match level {
             0 => 0.0,
             // The port of a group carries what it has for all others.
-            _ if has_ports => sizes[level] * (sizes[outer] - sizes[level]) / sizes[inner] * link(level).gap.at(message),
-            _ => sizes[level].powi(2) / sizes[inner] * link(level).gap.at(message),
+            _ if has_ports => {
+                let own = groups[level].largest;
+                own * (groups[outer].largest - own) / (groups[inner].largest * team) * link(level).gap.at(longest)
+            }
+            _ => groups[level].pairs / (groups[inner].largest * team) * link(level).gap.at(longest),
         };
-        let carried = (inner..outer).map(carried).fold(0.0, f64::max);
+        let busiest = (inner..outer).map(carried).fold(0.0, f64::max);
         // At once all ranks of a group send to the same other group first: where the messages do not fit into the window
         // of that link, they wait for it while others are idle.
         let window = link(outer - 1).send_overhead.knees().next().unwrap_or(f64::INFINITY);
-        let is_blocked = !has_ports && outer - inner > 1 && sizes[outer - 1].powi(2) / sizes[inner] * message > window;
-        let carried = if is_blocked { carried * (sizes[outer] / sizes[outer - 1] - 1.0) } else { carried };
-        link(outer - 1).latency + carried.max((peers - 1.0) * send(outer - 1))
-    };
-    Some(ends.windows(2).filter(|ends| sizes[ends[1]] > sizes[ends[0]]).map(|ends| dimension(ends[0], ends[1])).sum())
+        let at_once = groups[outer - 1].pairs * bytes / groups[outer].largest;
+        let is_blocked = !has_ports && outer - inner > 1 && at_once > window;
+        let busiest = if is_blocked { busiest * (most_groups(outer - 1, outer) - 1.0) } else { busiest };
+        let messages = ((peers - 1.0) / team).ceil();
+        time += link(outer - 1).latency + busiest.max(messages * send(outer - 1));
+        // Where few messages arrive, few ranks have what the others wait for.
+        share = (groups[inner].largest / ((peers - 1.0) * coordinators)).max(1.0);
+    }
+    Some(time)
 }
 
 impl Hierarchy<'_> {

@@ -15,7 +15,7 @@ fn alltoall_element(from: u32, to: u32, element: usize) -> u32 {
 fn for_each_block(buffer_map: BufferMap<'_>, buf: Buf, mut each: impl FnMut(usize, u32, usize, usize)) {
     let layout = if buf == Buf::In { &buffer_map.layouts.input } else { &buffer_map.layouts.output };
     let (lo, len) = match buffer_blocks(buffer_map.schedule, buffer_map.rank, buf) {
-        BufferBlocks::Empty => return,
+        BufferBlocks::Empty | BufferBlocks::Uniform { .. } => return,
         BufferBlocks::OwnBlock => (buffer_map.rank, 1),
         BufferBlocks::ViewRange { lo, len, .. } => (lo, len),
     };

@@ -3,7 +3,7 @@
 use super::value::SymbolicValue;
 use crate::layout::BufferMap;
 use crate::op::{BlockRange, Buf};
-use crate::schedule::{BufferBlocks, Operation, Schedule, buffer_blocks};
+use crate::schedule::{BlockRun, BufferBlocks, Operation, Schedule, buffer_blocks};
 
 /// A range of elements of one of the rank's memory areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,6 +228,7 @@ pub(crate) fn out_of_bounds_block(buffer_map: BufferMap<'_>, part: BlockRange) -
     let (lo, len) = match buffer_blocks(buffer_map.schedule, buffer_map.rank, part.buf) {
         BufferBlocks::Empty => return Some(part.lo),
         BufferBlocks::OwnBlock => (buffer_map.rank, 1),
+        BufferBlocks::Uniform { blocks } => (0, blocks),
         BufferBlocks::ViewRange { view: 0, lo, len } => (lo, len),
         BufferBlocks::ViewRange { view, lo, len } => {
             let inside = part.view == view && part.lo >= lo && part.lo + part.len <= lo + len;
@@ -245,7 +246,8 @@ pub(crate) fn out_of_bounds_block(buffer_map: BufferMap<'_>, part: BlockRange) -
     if part.view == 0 {
         check(part.lo, part.len);
     } else {
-        buffer_map.schedule.resolve_view(part.view, part.lo, part.len, &mut |run| check(run.block, run.blocks));
+        let mut check = |run: BlockRun| check(run.block, run.blocks);
+        buffer_map.schedule.resolve_view_on(buffer_map.rank, part.view, part.lo, part.len, &mut check);
     }
     found
 }

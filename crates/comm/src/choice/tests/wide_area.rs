@@ -257,3 +257,81 @@ fn many_ranks_with_a_placement_have_pipelines() {
         assert!((0.7..1.33).contains(&(predicted / time)), "{what}");
     }
 }
+
+/// An all-to-all over clusters of any sizes and placement takes at most a tenth longer than the best of all algorithms
+/// and coordinators, and combines blocks where that is faster.
+#[test]
+fn alltoalls_over_unequal_clusters_are_combined_where_that_is_faster() {
+    let mut hierarchical = 0;
+    for text in [
+        "clusters:4x4",
+        "clusters:3+1+8+5",
+        "clusters:3+1+8+5@0+3+4+12+1+5+13+2+6+14+7+15+8+16+9+10+11",
+        "clusters:20+1+4",
+        "clusters:1+1+1+1",
+        "clusters:7",
+        "clusters:1",
+        "clusters:(3+1)+(2+4+1)",
+        "clusters:4+4+4+4+4+4+4+4+1",
+    ] {
+        let network: Network = text.parse().unwrap();
+        let spec = CollectiveSpec::new(Operation::Alltoall, &network);
+        for each in [1, 64, 1 << 10, 16 << 10] {
+            let bytes = each * u64::from(spec.ranks);
+            let id = super::chosen(spec, bytes);
+            let time = simulated(&id, &spec, bytes);
+            let all = registry::applicable(&spec).into_iter().map(|algorithm| algorithm.id.clone());
+            let coordinated = ["innermost", "outermost", "all"].into_iter().flat_map(|levels| {
+                [1, 2, 3, 99].map(|count| format!("alltoall/hierarchical:levels={levels},coordinators={count}"))
+            });
+            let times = all.chain(coordinated).map(|id| (simulated(&id, &spec, bytes), id));
+            let best = times.min_by(|one, other| one.0.total_cmp(&other.0)).unwrap();
+            let what = format!("{id} of {each} B each on {text}: {time:.0} us, the best {best:.0?}");
+            println!("{what}");
+            assert!(time <= 1.1 * best.0, "{what}");
+            hierarchical += u32::from(id.starts_with("alltoall/hierarchical"));
+        }
+    }
+    assert!(hierarchical >= 3, "{hierarchical}");
+}
+
+/// Where each message over the wide area costs something, as over TCP, short blocks are combined to few messages.
+#[test]
+fn short_blocks_of_an_alltoall_are_combined_where_messages_are_expensive() {
+    for text in ["clusters:8x8", "clusters:20+1+4+9", "clusters:4x7@3-9+12+0+27+20-25"] {
+        let network: Network = text.parse().unwrap();
+        let mut profile = Profile::of_link("mpi", "lan", PLogP::linear(20.0, 1.0, 500.0).unwrap());
+        profile.levels.push(LevelProfile::new("wan", PLogP::linear(10_000.0, 500.0, 1.0).unwrap()));
+        let spec = CollectiveSpec::new(Operation::Alltoall, &network);
+        let costs = MessageCosts::on_network(&profile, &network);
+        let input =
+            ChoiceInput { spec, bytes: 8 * u64::from(spec.ranks), element: 8, costs, resources: Resources::default() };
+        let best = input.best().unwrap();
+        let linear = input.predict_messages(registry::find("alltoall/linear").unwrap(), &Arguments::default());
+        let (time, linear) = (best.prediction.total(), linear.unwrap().total());
+        let what = format!("{} on {text}: {time:.0} us, linear {linear:.0}", best.id());
+        println!("{what}");
+        assert!(best.id() == "alltoall/hierarchical" && linear > 1.5 * time, "{what}");
+    }
+}
+
+/// With more messages than are walked over, estimates are compared.
+#[test]
+fn alltoalls_of_many_messages_are_estimated() {
+    for text in ["clusters:8x32", "clusters:100+20+60+1", "clusters:16x64", "clusters:(30+7)+(200+100)+(64)"] {
+        let network: Network = text.parse().unwrap();
+        let spec = CollectiveSpec::new(Operation::Alltoall, &network);
+        let algorithm = registry::find("alltoall/hierarchical").unwrap();
+        for each in [8, 1 << 10] {
+            let bytes = each * u64::from(spec.ranks);
+            let chosen = super::chosen_candidate(spec, bytes);
+            let id = chosen.id();
+            println!("{id} of {each} B each on {text}: {:.0} us", chosen.prediction.total());
+            assert!(["alltoall/hierarchical", "alltoall/linear"].iter().any(|name| id.starts_with(name)), "{id}");
+            let profile = Settings::for_network(&network).unwrap().profile(&network);
+            let costs = MessageCosts::on_network(&profile, &network);
+            let input = ChoiceInput { spec, bytes, element: 1, costs, resources: Resources::default() };
+            assert!(input.predict_messages(algorithm, &Arguments::default()).is_some(), "{text}");
+        }
+    }
+}

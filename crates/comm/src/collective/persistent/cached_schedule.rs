@@ -73,8 +73,8 @@ impl Schedule for CachedSchedule {
         into.append(&self.rounds[phase as usize][lane as usize], rounds);
     }
 
-    fn resolve_view(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
-        self.schedule.resolve_view(view, lo, len, run);
+    fn resolve_view_on(&self, rank: u32, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
+        self.schedule.resolve_view_on(rank, view, lo, len, run);
     }
 
     fn tie_break(&self, phase: u32, lane: u32) -> TieBreak {
