@@ -17,7 +17,8 @@ const MARK: u64 = 0x6761_7465_7761_7973;
 pub(crate) struct BulkTransfers {
     next_id: u32,
     incoming: HashMap<u32, Incoming>,
-    outgoing: VecDeque<Outgoing>,
+    /// The transfers to each rank, the first being sent, in the order in which ranks have their turns.
+    outgoing: VecDeque<(u32, VecDeque<Outgoing>)>,
     /// Sent, until the link has carried them: when that is, their slots and their memory.
     passing: Vec<(Nanos, u32, Span)>,
 }
@@ -84,7 +85,11 @@ impl BulkTransfers {
         let [mark, id, len, _] = descriptor;
         match u32::try_from(id) {
             Ok(id) if mark == MARK && len == span.len() as u64 => {
-                self.outgoing.push_back(Outgoing { to, slot, id, span, sent: 0, carried: 0 });
+                let transfer = Outgoing { to, slot, id, span, sent: 0, carried: 0 };
+                match self.outgoing.iter_mut().find(|(rank, _)| *rank == to) {
+                    Some((_, transfers)) => transfers.push_back(transfer),
+                    None => self.outgoing.push_back((to, [transfer].into())),
+                }
                 Ok(())
             }
             _ => Err(BulkError::invalid(span, format!("rank {to} sent an invalid descriptor of a bulk transfer"))),
@@ -96,15 +101,22 @@ impl BulkTransfers {
         !self.outgoing.is_empty()
     }
 
-    /// Calls `send_some` for each transfer.
-    pub(crate) fn for_each_outgoing(&mut self, mut send_some: impl FnMut(&mut Outgoing)) {
-        for _ in 0..self.outgoing.len() {
-            let Some(mut transfer) = self.outgoing.pop_front() else { return };
-            send_some(&mut transfer);
-            if transfer.is_sent() {
-                self.passing.push((transfer.carried, transfer.slot, transfer.span));
+    /// Calls `send_part` for a transfer to each rank in turn, until it returns false for all of them: a port is shared by
+    /// all links behind it, and one that idles until others are full never makes up for it. Transfers to one rank go one
+    /// after the other.
+    pub(crate) fn send_in_turn(&mut self, mut send_part: impl FnMut(&mut Outgoing) -> bool) {
+        let mut refused = 0;
+        while refused < self.outgoing.len() {
+            let Some((to, mut transfers)) = self.outgoing.pop_front() else { return };
+            let Some(mut first) = transfers.pop_front() else { continue };
+            refused = if send_part(&mut first) { 0 } else { refused + 1 };
+            if first.is_sent() {
+                self.passing.push((first.carried, first.slot, first.span));
             } else {
-                self.outgoing.push_back(transfer);
+                transfers.push_front(first);
+            }
+            if !transfers.is_empty() {
+                self.outgoing.push_back((to, transfers));
             }
         }
     }
@@ -140,10 +152,13 @@ impl BulkTransfers {
         let mut failed = Vec::new();
         let incoming = self.incoming.extract_if(|_, transfer| is_gone(transfer.from));
         failed.extend(incoming.map(|(_, Incoming { slot, span, .. })| FailedTransfer { slot, span, sending: false }));
-        let (gone, left) = std::mem::take(&mut self.outgoing).into_iter().partition(|transfer| is_gone(transfer.to));
-        self.outgoing = left;
-        let gone: VecDeque<Outgoing> = gone;
-        failed.extend(gone.into_iter().map(|Outgoing { slot, span, .. }| FailedTransfer { slot, span, sending: true }));
+        self.outgoing.retain_mut(|(to, transfers)| {
+            if is_gone(*to) {
+                let gone = transfers.drain(..);
+                failed.extend(gone.map(|Outgoing { slot, span, .. }| FailedTransfer { slot, span, sending: true }));
+            }
+            !transfers.is_empty()
+        });
         failed
     }
 }
@@ -170,12 +185,13 @@ mod tests {
         let mut sender = BulkTransfers::default();
         let descriptor = BulkTransfers::default().receive(0, 7, span(&[0; 5]));
         sender.send(1, 3, descriptor, span(b"abcde")).unwrap();
-        for carried in [10, 20] {
-            sender.for_each_outgoing(|transfer| {
-                let bytes = transfer.next_part(3).len();
-                transfer.advance(bytes, carried);
-            });
-        }
+        let mut carried = 0;
+        sender.send_in_turn(|transfer| {
+            let bytes = transfer.next_part(3).len();
+            carried += 10;
+            transfer.advance(bytes, carried);
+            true
+        });
         assert!(!sender.has_outgoing());
         assert_eq!(sender.next_carried(), Some(20));
         assert!(sender.take_carried(19).is_none());
@@ -195,8 +211,37 @@ mod tests {
         assert!(bulk.add_part(descriptors[0][1] as u32, b"abcde").is_none());
         assert!(bulk.add_part(descriptors[1][1] as u32, b"abcde").is_some());
         let mut left = Vec::new();
-        bulk.for_each_outgoing(|transfer| left.push(transfer.to));
+        bulk.send_in_turn(|transfer| {
+            left.push(transfer.to);
+            false
+        });
         assert_eq!(left, [2]);
+    }
+
+    #[test]
+    fn ranks_have_turns_and_transfers_to_one_rank_an_order() {
+        let mut bulk = BulkTransfers::default();
+        for (slot, to) in [1, 1, 2, 3].into_iter().enumerate() {
+            let descriptor = BulkTransfers::default().receive(0, 7, span(&[0; 2]));
+            bulk.send(to, slot as u32, descriptor, span(&[0; 2])).unwrap();
+        }
+        let mut parts = Vec::new();
+        let mut send = |room: usize, full: u32, parts: &mut Vec<(u32, u32)>| {
+            let end = parts.len() + room;
+            bulk.send_in_turn(|transfer| {
+                let has_room = parts.len() < end && transfer.to != full;
+                if has_room {
+                    parts.push((transfer.to, transfer.slot));
+                    transfer.advance(1, 0);
+                }
+                has_room
+            });
+        };
+        send(2, 0, &mut parts);
+        send(3, 0, &mut parts);
+        // There is no room for more to rank 2, but for others.
+        send(9, 2, &mut parts);
+        assert_eq!(parts, [(1, 0), (2, 2), (3, 3), (1, 0), (2, 2), (3, 3), (1, 1), (1, 1)]);
     }
 
     #[test]

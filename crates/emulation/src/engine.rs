@@ -91,16 +91,14 @@ impl<F: Fabric> EmulatedFabric<F> {
             return;
         }
         let (mut bulk, max) = (std::mem::take(&mut self.bulk), self.max_body());
-        bulk.for_each_outgoing(|transfer| {
-            loop {
-                let part = transfer.next_part(max);
-                let (to, id, bytes) = (transfer.to, transfer.id, part.len());
-                if bytes == 0 {
-                    return;
-                }
-                let Some(carried) = self.send(to, RecordHeader::default(), part, Some(id)) else { return };
+        bulk.send_in_turn(|transfer| {
+            let part = transfer.next_part(max);
+            let (to, id, bytes) = (transfer.to, transfer.id, part.len());
+            let carried = self.send(to, RecordHeader::default(), part, Some(id));
+            if let Some(carried) = carried {
                 transfer.advance(bytes, carried);
             }
+            carried.is_some()
         });
         self.bulk = bulk;
     }

@@ -180,11 +180,9 @@ impl Endpoint {
     }
 
     fn fail_lost_sends(&mut self) {
-        for to in self.state.send_queue.destinations() {
-            if self.has_terminated(to) {
-                self.state.send_queue.take(to);
-            }
-        }
+        let mut queue = std::mem::take(&mut self.state.send_queue);
+        queue.drop_records_to(|to| self.has_terminated(to));
+        self.state.send_queue = queue;
         let lost = |(id, op): (OpId, &Op)| {
             let waits = matches!(op.state, OpState::Queued | OpState::AwaitingAck(_) | OpState::Streaming);
             // The engine reports the failure of a bulk transfer, during which it owns the memory.

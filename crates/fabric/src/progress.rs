@@ -1,5 +1,8 @@
 //! Progress: engine events, actions queued by record handlers, rendezvous transfers, and the send queue.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use treepie_base::Error;
 
 use crate::abort::AbortReason;
@@ -216,38 +219,37 @@ impl Endpoint {
         );
     }
 
-    /// Sends queued records as far as there is room. Returns whether it sent any.
+    /// Sends queued records as far as there is room, in the order in which they were queued: where engines share room
+    /// between destinations, none waits until all records to another have left. Returns whether it sent any.
     #[cold]
     pub(crate) fn flush_send_queue(&mut self) -> bool {
         let mut any = false;
-        for to in self.state.send_queue.destinations() {
-            let mut queue = self.state.send_queue.take(to);
-            while let Some(item) = queue.pop_front() {
-                let left = match item {
-                    Item::Short(head, body) => {
-                        (!self.fabric.try_send(to, head, body.as_slice())).then_some(Item::Short(head, body))
-                    }
-                    Item::Long(head, body) => {
-                        (!self.fabric.try_send(to, head, &body)).then_some(Item::Long(head, body))
-                    }
-                    Item::Message(op) => (!self.dispatch(op)).then_some(Item::Message(op)),
-                    Item::Stream { op, receive, from } => match self.stream_data(to, op, receive, from) {
-                        Some((item, true)) => {
-                            // Data records have no order among messages: let others pass between two of them.
-                            queue.push_back(item);
-                            any = true;
-                            None
-                        }
-                        left => left.map(|(item, _)| item),
-                    },
-                };
-                if let Some(item) = left {
-                    queue.push_front(item);
-                    break;
+        // The destinations that may have room, by their first records.
+        let mut open: BinaryHeap<_> = self.state.send_queue.first_records().map(Reverse).collect();
+        while let Some(Reverse((_, to))) = open.pop() {
+            let Some((number, item)) = self.state.send_queue.pop(to) else { continue };
+            let left = match item {
+                Item::Short(head, body) => {
+                    (!self.fabric.try_send(to, head, body.as_slice())).then_some(Item::Short(head, body))
                 }
-                any = true;
+                Item::Long(head, body) => (!self.fabric.try_send(to, head, &body)).then_some(Item::Long(head, body)),
+                Item::Message(op) => (!self.dispatch(op)).then_some(Item::Message(op)),
+                Item::Stream { op, receive, from } => match self.stream_data(to, op, receive, from) {
+                    Some((item, true)) => {
+                        // Data records have no order among messages: let others pass between two of them.
+                        self.state.send_queue.push(to, item);
+                        None
+                    }
+                    left => left.map(|(item, _)| item),
+                },
+            };
+            match left {
+                Some(item) => self.state.send_queue.put_back(to, (number, item)),
+                None => {
+                    any = true;
+                    open.extend(self.state.send_queue.first_or_remove(to).map(|first| Reverse((first, to))));
+                }
             }
-            self.state.send_queue.put_back(to, queue);
         }
         any
     }

@@ -19,10 +19,11 @@ pub(crate) enum Item {
     Stream { op: OpId, receive: u32, from: usize },
 }
 
-/// Queued records by destination.
+/// Queued records by destination, numbered in the order in which they were queued.
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    queues: HashMap<u32, VecDeque<Item>>,
+    queues: HashMap<u32, VecDeque<(u64, Item)>>,
+    next: u64,
 }
 
 impl SendQueue {
@@ -38,25 +39,37 @@ impl SendQueue {
     }
 
     pub(crate) fn push(&mut self, to: u32, item: Item) {
-        self.queues.entry(to).or_default().push_back(item);
+        self.queues.entry(to).or_default().push_back((self.next, item));
+        self.next += 1;
     }
 
-    pub(crate) fn destinations(&self) -> Vec<u32> {
-        self.queues.keys().copied().collect()
+    /// The numbers of the first records to each destination, and the destinations.
+    pub(crate) fn first_records(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.queues.iter().filter_map(|(to, queue)| Some((queue.front()?.0, *to)))
     }
 
-    /// Takes the queue of a destination, to be processed and put back.
-    pub(crate) fn take(&mut self, to: u32) -> VecDeque<Item> {
-        self.queues.remove(&to).unwrap_or_default()
+    /// Takes the first record to a destination. Later ones stay queued behind it until
+    /// [`first_or_remove`](Self::first_or_remove).
+    pub(crate) fn pop(&mut self, to: u32) -> Option<(u64, Item)> {
+        self.queues.get_mut(&to)?.pop_front()
     }
 
-    /// Puts back the rest of a queue, before entries queued meanwhile.
-    pub(crate) fn put_back(&mut self, to: u32, mut rest: VecDeque<Item>) {
-        if let Some(newer) = self.queues.remove(&to) {
-            rest.extend(newer);
+    /// Puts back a record that has no room.
+    pub(crate) fn put_back(&mut self, to: u32, (number, item): (u64, Item)) {
+        self.queues.entry(to).or_default().push_front((number, item));
+    }
+
+    /// The number of the first record to a destination; if there is none, no records are queued.
+    pub(crate) fn first_or_remove(&mut self, to: u32) -> Option<u64> {
+        let first = self.queues.get(&to)?.front().map(|(number, _)| *number);
+        if first.is_none() {
+            self.queues.remove(&to);
         }
-        if !rest.is_empty() {
-            self.queues.insert(to, rest);
-        }
+        first
+    }
+
+    /// Drops all records to destinations that are gone.
+    pub(crate) fn drop_records_to(&mut self, is_gone: impl Fn(u32) -> bool) {
+        self.queues.retain(|to, _| !is_gone(*to));
     }
 }

@@ -22,8 +22,9 @@ impl HostSegment {
     pub(crate) fn share(shim: &Shim, world: &WorldInfo, hosts: &[u32]) -> Self {
         let (rank, size) = (world.rank as u32, world.size as u32);
         let one_host = vec![0; if hosts.is_empty() { size as usize } else { 0 }];
-        // An invalid value was reported before.
+        // An invalid value was reported before. Ranks may have different ones.
         let most = environment::segment_members().unwrap_or(environment::MAX_SEGMENT_MEMBERS);
+        let most = shim.allgather(size, [most.into()]).into_iter().map(|[most]| most as u32).min().unwrap_or(1);
         let groups = segment_groups(if hosts.is_empty() { &one_host } else { hosts }, most);
         if (0..).zip(&groups).all(|(rank, group)| rank == *group) {
             return Self::default();
