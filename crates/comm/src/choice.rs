@@ -311,21 +311,27 @@ impl ChoiceInput<'_> {
         self.costs.at_least_work(critical, work.as_ref())
     }
 
-    /// What all ranks do together without segments, if that counts and they are not too many to count it.
+    /// What all ranks do together without segments, if that counts: that of the root, and of all others or a sample.
     fn work(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Work> {
-        if self.costs.cores().is_none() || self.spec.ranks > transport::MAX_COUNTED_RANKS {
-            return None;
-        }
+        self.costs.cores()?;
         let whole = Arguments { segments: 1, ..*arguments };
         let schedule = registry::build(&variants::id(algorithm, &whole), &self.spec).ok()?;
-        let WorkCounts { messages, waits, sent, combined, copied } = count_work(&*schedule, &self.layouts(&*schedule));
-        let bytes = |elements: u64| (elements * self.element) as f64;
+        let (ranks, layouts) = (self.spec.ranks, self.layouts(&*schedule));
+        let root = self.spec.operation.root().unwrap_or(0);
+        let others = (ranks - 1).min(transport::MAX_COUNTED_RANKS);
+        let step = spread(ranks);
+        let sample = (1..=others).map(|at| (u64::from(root) + u64::from(at) * step) % u64::from(ranks));
+        let of_root = count_work(&*schedule, &layouts, [root]);
+        let of_others = count_work(&*schedule, &layouts, sample.map(|rank| rank as u32));
+        let like = f64::from(ranks - 1) / f64::from(others.max(1));
+        let all = |count: fn(&WorkCounts) -> u64| count(&of_root) as f64 + like * count(&of_others) as f64;
+        let bytes = |elements: fn(&WorkCounts) -> u64| all(elements) * self.element as f64;
         Some(Work {
-            messages: messages as f64,
-            waits: waits as f64,
-            bytes: bytes(sent),
-            combined: bytes(combined),
-            copied: bytes(copied),
+            messages: all(|work| work.messages),
+            waits: all(|work| work.waits),
+            bytes: bytes(|work| work.sent),
+            combined: bytes(|work| work.combined),
+            copied: bytes(|work| work.copied),
         })
     }
 
@@ -414,6 +420,17 @@ impl ChoiceInput<'_> {
         let most = if self.spec.ranks <= MAX_WALKED_RANKS { MAX_WALKED_MESSAGES } else { usize::MAX };
         walk::time(&*schedule, &layouts, self.element as f64, &self.costs, most)
     }
+}
+
+/// A step by which all ranks are reached, and few steps reach ranks of all kinds: in trees, what a rank does depends on
+/// the bits of its number.
+fn spread(ranks: u32) -> u64 {
+    let golden = (f64::from(ranks) * 0.618) as u32;
+    (golden.max(1)..).find(|step| gcd(*step, ranks) == 1).unwrap_or(1).into()
+}
+
+fn gcd(one: u32, other: u32) -> u32 {
+    if other == 0 { one } else { gcd(other, one % other) }
 }
 
 /// The arguments in an id.

@@ -26,6 +26,7 @@ impl Emulation {
             let carried = |bytes: f64| sent(bytes).max((bytes + HEADER as f64) / wan.bandwidth);
             link(wan.latency + 2.0 * costs.lan.latency, eager_limit, &sent, &carried)
         });
+        profile.levels[1..].iter_mut().for_each(|level| level.window = Some(costs.window as f64));
         let latency = profile.levels[profile.levels.len() - 1].link.latency;
         profile.synchronous = SynchronousSend { latency: 2.0 * latency, vanishes_at: eager_limit };
         profile

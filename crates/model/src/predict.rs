@@ -39,6 +39,9 @@ pub(crate) struct Transfer {
     pub(crate) receive: f64,
     /// The link, if it is not the receiver's, and how long it takes for what a sender may leave ahead of it.
     pub(crate) link: Option<(usize, f64)>,
+    /// How long the link takes for what its gateway has accepted at most, before a record without data; 0 if that is
+    /// not known.
+    pub(crate) ahead: f64,
     /// The part of `gap` in which the receiver is asked for a long message, and answers.
     pub(crate) handshake: Option<f64>,
     /// Whether its sender can send to another rank before it has completed.
@@ -48,7 +51,7 @@ pub(crate) struct Transfer {
 impl Transfer {
     /// A message over the link of its receiver that takes both ports for some time.
     fn plain(send: f64, receive: f64) -> Self {
-        Self { send, latency: 0.0, gap: 0.0, receive, link: None, handshake: None, overlaps: false }
+        Self { send, latency: 0.0, gap: 0.0, receive, link: None, ahead: 0.0, handshake: None, overlaps: false }
     }
 }
 
@@ -279,17 +282,20 @@ impl<'a> MessageCosts<'a> {
             // A sender of a longer message waits for the link.
             let waits = if knee.is_some_and(|knee| bytes > knee) { factor } else { 1.0 };
             let handshake = 2.0 * wan.latency * latency;
-            let is_rendezvous = self.is_rendezvous(bytes, wan.gap.at(bytes), handshake);
+            let is_rendezvous = |bytes| self.is_rendezvous(bytes, wan.gap.at(bytes), handshake);
+            // Without what a long message waits for before.
+            let carried = |bytes| match is_rendezvous(bytes) {
+                true => (wan.gap.at(bytes) - 2.0 * wan.latency) * factor,
+                false => wan.gap.at(bytes) * factor,
+            };
+            let is_rendezvous = is_rendezvous(bytes);
             return Transfer {
                 send: gateway.send_time(bytes) * waits,
                 latency: wan.latency * latency,
-                gap: if is_rendezvous {
-                    (wan.gap.at(bytes) - 2.0 * wan.latency) * factor + handshake
-                } else {
-                    wan.gap.at(bytes) * factor
-                },
+                gap: carried(bytes) + if is_rendezvous { handshake } else { 0.0 },
                 receive: lan.gap.at(bytes),
                 link: Some((index, window)),
+                ahead: level.window.map_or(0.0, carried),
                 handshake: is_rendezvous.then_some(handshake),
                 // The MPI of the P-LogP paper has blocking sends only; engines of today have an eager limit.
                 overlaps: self.profile.synchronous.vanishes_at.is_finite(),

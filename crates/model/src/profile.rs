@@ -89,6 +89,9 @@ pub struct LevelProfile {
     /// Links between groups of the level below that are faster or slower than `link`, by their groups in increasing
     /// order.
     pub pairs: Vec<PairFactors>,
+    /// Bytes that the gateway of a link accepts before it has carried them, if that is known: questions for long messages
+    /// wait behind these.
+    pub window: Option<f64>,
     /// The half width of the 90% confidence interval of a round trip, relative to it; the largest of all sizes.
     pub error: f64,
     /// Whether all sizes were measured; if not, the time was up, and curves are extrapolated beyond their last point.
@@ -149,6 +152,7 @@ impl LevelProfile {
             link,
             reverse: None,
             pairs: Vec::new(),
+            window: None,
             error: 0.0,
             is_complete: true,
             measured_bytes: 0,

@@ -9,8 +9,9 @@
 //! round of a lane when it has completed the one before; the messages of several lanes share its ports in the order in
 //! which they are ready or arrive.   [P-LogP paper 2.1]
 //!
-//! A long message over a link between clusters is a rendezvous: it begins when its receive is posted, and its sender has
-//! completed it when the link has carried it.
+//! A long message over a link between clusters is a rendezvous: its sender asks for it, the receiver answers when the
+//! receive is posted, and the sender has completed it when the link has carried it. Question and answer wait behind what
+//! gateways have accepted for their links. Parts of long messages share the ports of both.
 //!
 //! On a torus, mesh or Clos network a rank starts its messages one after the other, and their bytes share the links on
 //! their routes.   [thesis 3.1]
@@ -145,9 +146,13 @@ struct RankState {
     reader: ScheduleReader,
     /// Messages that wait for the port, by the time when they are ready.
     sends: BinaryHeap<Reverse<(u64, usize)>>,
-    /// When its port can send, its port can receive, and it can combine.
+    /// When its port can send, and has sent the parts of long messages.
     out_free: f64,
+    parts_sent: f64,
+    /// When its port can receive, and has received the parts of long messages.
     in_free: f64,
+    parts_received: f64,
+    /// When it can combine.
     cpu_free: f64,
     /// By slot: the running round of its lane, which the next one follows.
     rounds: Vec<OpenRound>,
@@ -169,7 +174,9 @@ impl RankState {
             reader,
             sends: BinaryHeap::new(),
             out_free: 0.0,
+            parts_sent: 0.0,
             in_free: 0.0,
+            parts_received: 0.0,
             cpu_free: 0.0,
             rounds: Vec::new(),
             completed: Vec::new(),
@@ -225,6 +232,10 @@ enum Event {
     Carried(u32, u32),
     /// The port of a rank may be free, and a message ready.
     Send(u32),
+    /// The receiver of a long message is asked for it.
+    Asked(usize),
+    /// Its sender has the answer.
+    Answered(usize),
 }
 
 struct Walk<'a> {
@@ -292,8 +303,23 @@ impl<'a> Walk<'a> {
                     self.send(message);
                 }
             }
+            Event::Asked(at) => {
+                let Message { from, to, channel, arrival, .. } = self.messages[at];
+                let receiver = &mut self.ranks[to as usize];
+                match receiver.posted.match_rendezvous(from, channel) {
+                    Some(since) => self.answer(at, arrival.max(since)),
+                    None => receiver.asked.push(from, channel, at),
+                }
+            }
+            Event::Answered(at) => self.transfer(at),
         }
         true
+    }
+
+    /// When a record without data that is sent now over the link of a message leaves it: after what is ahead of it.
+    fn passes(&self, now: f64, transfer: &Transfer) -> f64 {
+        let Some((link, _)) = transfer.link else { return now };
+        now.max(self.links[link].min(now + transfer.ahead))
     }
 
     /// Sends a message, or asks its receiver for it.
@@ -303,13 +329,10 @@ impl<'a> Walk<'a> {
         let begin = ready.max(sender.out_free);
         let transfer = self.costs.transfer(from, to, bytes);
         if transfer.handshake.is_some() {
-            sender.out_free = begin + transfer.send;
-            self.messages[at].ready = begin;
-            let receiver = &mut self.ranks[to as usize];
-            match receiver.posted.match_rendezvous(from, channel) {
-                Some(since) => self.transfer(at, since),
-                None => receiver.asked.push(from, channel, at),
-            }
+            sender.out_free = begin + self.costs.transfer(from, to, 0.0).send.min(transfer.send);
+            let asked = self.passes(begin, &transfer) + transfer.latency;
+            self.messages[at].arrival = asked;
+            self.events.push(Reverse((picoseconds(asked), Event::Asked(at))));
             self.queue(from);
             return;
         }
@@ -340,20 +363,33 @@ impl<'a> Walk<'a> {
         self.advance(from);
     }
 
-    /// Transfers a message that was asked for, whose receive was posted at a time.
-    fn transfer(&mut self, at: usize, posted: f64) {
-        let Message { from, to, bytes, ready, slot, .. } = self.messages[at];
-        let Transfer { latency, gap, receive, link, handshake, .. } = self.costs.transfer(from, to, bytes);
-        // The question is there a latency after it was sent, and may wait.
-        let begin = ready.max(posted - latency);
-        let mut carried = begin + gap;
+    /// Answers the question for a message at a time.
+    fn answer(&mut self, at: usize, time: f64) {
+        let Message { from, to, bytes, .. } = self.messages[at];
+        let latency = self.costs.transfer(from, to, bytes).latency;
+        let answered = self.passes(time, &self.costs.transfer(to, from, 0.0)) + latency;
+        self.messages[at].arrival = answered;
+        self.events.push(Reverse((picoseconds(answered), Event::Answered(at))));
+    }
+
+    /// Transfers a message whose question was answered.
+    fn transfer(&mut self, at: usize) {
+        let Message { from, to, bytes, slot, arrival: begin, .. } = self.messages[at];
+        let Transfer { send, latency, gap, receive, link, handshake, .. } = self.costs.transfer(from, to, bytes);
+        let sender = &mut self.ranks[from as usize];
+        sender.parts_sent = sender.parts_sent.max(begin) + send;
+        let gap = gap - handshake.unwrap_or(0.0);
+        let mut carried = (begin + gap).max(sender.parts_sent);
         if let Some((link, _)) = link {
-            carried = carried.max(self.links[link] + gap - handshake.unwrap_or(0.0));
+            carried = carried.max(self.links[link] + gap);
             self.links[link] = carried;
         }
+        let receiver = &mut self.ranks[to as usize];
+        receiver.parts_received = receiver.parts_received.max(begin + latency) + receive;
+        let arrival = (carried + latency).max(receiver.parts_received);
         let message = &mut self.messages[at];
-        (message.arrival, message.receive) = (carried + latency, receive);
-        self.events.push(Reverse((picoseconds(carried + latency), Event::Arrival(at))));
+        (message.arrival, message.receive) = (arrival, 0.0);
+        self.events.push(Reverse((picoseconds(arrival), Event::Arrival(at))));
         self.events.push(Reverse((picoseconds(carried), Event::Carried(from, slot))));
     }
 
@@ -432,6 +468,8 @@ impl<'a> Walk<'a> {
         if state.sends.peek().copied() != first {
             self.queue(rank);
         }
-        wanted.into_iter().for_each(|(message, posted)| self.transfer(message, posted));
+        for (message, posted) in wanted {
+            self.answer(message, posted.max(self.messages[message].arrival));
+        }
     }
 }

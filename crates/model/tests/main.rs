@@ -11,4 +11,5 @@ mod oracles_pipelines;
 mod oracles_plogp;
 mod oracles_split;
 mod profiles;
+mod rendezvous;
 mod rows;

@@ -19,6 +19,7 @@ fn measured() -> Profile {
     let mut profile = Profile::shared_memory();
     let wan = LevelProfile {
         reverse: Some(PLogP { gap: curve(&[(0.0, 1.0), (9.0, 20.0)]), ..link.clone().unwrap() }),
+        window: Some(65536.0),
         error: 0.25,
         is_complete: false,
         measured_bytes: 1 << 40,

@@ -123,6 +123,7 @@ fn levels(comm: &Comm, found: &MachineLevels, measured: Vec<PairMeasurement>) ->
             link,
             reverse,
             pairs: Vec::new(),
+            window: None,
             error,
             is_complete,
             measured_bytes,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_model::Profile;
 use treepie_schedule::Operation;
-use treepie_topology::Network;
+use treepie_topology::{Network, NetworkKind};
 
 use crate::choice::{ChoiceInput, Resources, Transport, size_class};
 
@@ -118,6 +118,11 @@ fn of_process(machine: MachineOf<'_>, key: &DecisionKey) -> Arc<OnceLock<Decisio
 }
 
 impl DecisionKey {
+    /// The operation for which it is chosen.
+    pub(super) fn operation(&self) -> Operation {
+        self.operation
+    }
+
     pub(super) fn new(
         spec: &CollectiveSpec<'_>,
         bytes: Option<usize>,
@@ -125,10 +130,32 @@ impl DecisionKey {
         resources: Resources,
         set: Option<String>,
     ) -> Self {
-        let CollectiveSpec { operation, commutative, uniform, in_place, .. } = *spec;
+        let CollectiveSpec { commutative, uniform, in_place, .. } = *spec;
+        let operation = with_representative_root(spec.operation, spec.network);
         let bytes = size_class(bytes.unwrap_or(0) as u64);
         Self { operation, bytes, element, commutative, uniform, in_place, resources, set }
     }
+}
+
+/// The operation with the first of the ranks that are as close to all others as its root: a program that takes each rank
+/// as root chooses once for each cluster or host.
+pub(super) fn with_representative_root(operation: Operation, network: &Network) -> Operation {
+    let Some(root) = operation.root() else { return operation };
+    // The nodes of the cluster or host.
+    let nodes = match (network.kind(), network.node_of(root)) {
+        (NetworkKind::Clusters(clusters), node) => clusters.members(clusters.cluster_of(node)),
+        (NetworkKind::Flat(_), node) if network.has_hosts() => {
+            let first = node - node % network.nodes_per_host();
+            first..first + network.nodes_per_host()
+        }
+        (NetworkKind::Flat(_), _) => 0..network.nodes(),
+        _ => return operation,
+    };
+    let first = match network.has_identity_placement() {
+        true => nodes.start,
+        false => (0..root).find(|rank| nodes.contains(&network.node_of(*rank))).unwrap_or(root),
+    };
+    Operation::from_name(operation.name(), first).expect("an operation has its name")
 }
 
 /// Chooses an algorithm.
@@ -151,6 +178,20 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    #[test]
+    fn roots_of_one_host_or_cluster_are_alike() {
+        let representatives = |text: &str| {
+            let network: Network = text.parse().unwrap();
+            let of = |root| with_representative_root(Operation::Bcast { root }, &network).root().unwrap();
+            (0..network.ranks()).map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(representatives("flat:5"), [0; 5]);
+        assert_eq!(representatives("flat:9,ppn=3@0+3+1+4+2+5+6"), [0, 1, 0, 1, 0, 1, 6]);
+        assert_eq!(representatives("clusters:(1+2)+(2)"), [0, 1, 1, 3, 3]);
+        assert_eq!(representatives("mesh:2x2"), [0, 1, 2, 3]);
+        assert_eq!(with_representative_root(Operation::Allreduce, &Network::flat(3)), Operation::Allreduce);
+    }
 
     #[test]
     fn threads_that_reach_a_call_together_choose_once() {

@@ -72,7 +72,13 @@ pub(super) fn network_of_world(comm: &Comm) -> Network {
         return network;
     }
     let endpoint = comm.endpoint();
-    network_of_hosts(endpoint.hosts()).or_else(|| network_of_hosts(endpoint.segment_groups())).unwrap_or(network)
+    let segment_groups = || {
+        // Ranks that share cores wait for each other as long in a segment, and all of them wake up for each flag: 100
+        // ranks on 2 cores took three times as long for a broadcast as by messages.
+        let is_crowded = comm.ranks_per_core().is_some_and(|ranks| ranks > 1.0);
+        if is_crowded { None } else { network_of_hosts(endpoint.segment_groups()) }
+    };
+    network_of_hosts(endpoint.hosts()).or_else(segment_groups).unwrap_or(network)
 }
 
 /// Hosts, as far as they have several ranks. A host with fewer ranks than others has nodes without a rank.

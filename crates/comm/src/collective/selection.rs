@@ -459,7 +459,8 @@ impl Comm {
         }
         let flat = Network::flat(request.ranks);
         // If each rank knows only its part of the counts, the cost is that for 0 bytes.
-        let input = self.choice_input(request, key.bytes, element as u64, resources, &flat);
+        let request = CollectiveSpec { operation: key.operation(), ..*request };
+        let input = self.choice_input(&request, key.bytes, element as u64, resources, &flat);
         let decision = match set {
             Some(id) => {
                 let (segments, transport) = input.complete(&id, choice.transport);

@@ -107,6 +107,7 @@ struct LevelSection {
     #[serde(default)]
     groups: Vec<u32>,
     latency: f64,
+    window: Option<f64>,
     error: f64,
     complete: bool,
     measured_bytes: u64,
@@ -228,9 +229,10 @@ impl HostSection {
 
 impl LevelSection {
     fn into_level(self) -> Result<LevelProfile> {
-        let Self { name, groups, latency, error, complete, asymmetric, size, reverse_size, .. } = self;
+        let Self { name, groups, latency, window, error, complete, asymmetric, size, reverse_size, .. } = self;
         let (measured_bytes, saturating_bytes) = (self.measured_bytes, self.saturating_bytes);
         not_negative("the error of a level", error)?;
+        not_negative("the window of a level", window.unwrap_or(0.0))?;
         if reverse_size.is_some() != asymmetric {
             let found = if asymmetric { "no reverse_size" } else { "a reverse_size" };
             return Err(Error::Profile(format!("a level has {found} where asymmetric is {asymmetric}")));
@@ -241,6 +243,7 @@ impl LevelSection {
             link: link(latency, &size)?,
             reverse: reverse_size.map(|points| link(latency, &points)).transpose()?,
             pairs: pairs(self.pair_count, self.pair)?,
+            window,
             error,
             is_complete: complete,
             measured_bytes,

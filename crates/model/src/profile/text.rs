@@ -87,6 +87,9 @@ impl LevelProfile {
             writeln!(out, "groups = {:?}", self.groups)?;
         }
         writeln!(out, "latency = {:?}", self.link.latency)?;
+        if let Some(window) = self.window {
+            writeln!(out, "# Bytes that a gateway accepts before its link has carried them.\nwindow = {window:?}")?;
+        }
         writeln!(out, "# Largest relative error of a round trip; whether there was time for all sizes.")?;
         writeln!(out, "error = {:?}\ncomplete = {}", self.error, self.is_complete)?;
         writeln!(out, "# Bytes of the measurement, and those of one that saturates the link with each size.")?;

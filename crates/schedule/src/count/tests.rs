@@ -124,7 +124,7 @@ fn count_does_not_depend_on_buffering() {
             assert_eq!(count_on_links(&schedule, &|_| layouts.clone(), &NetworkRoutes(&network)), counted);
             let messages: u64 = expected.iter().flat_map(|phase| &phase.rounds).map(|round| round.messages).sum();
             assert_eq!(counted.messages, messages);
-            let work = count_work(&schedule, &layouts);
+            let work = count_work(&schedule, &layouts, 0..24);
             assert_eq!((work.messages, work.sent), (messages, counted.volume));
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::layout::{BlockLayouts, BufferMap};
 use crate::op::ScheduleOp;
-use crate::schedule::{Schedule, for_each_lane};
+use crate::schedule::{Schedule, for_each_lane_of};
 
 /// The work of all ranks. Lengths are in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,10 +20,10 @@ pub struct WorkCounts {
     pub copied: u64,
 }
 
-/// Counts the work of all ranks.
-pub fn count_work(schedule: &dyn Schedule, layouts: &BlockLayouts) -> WorkCounts {
+/// Counts the work of some ranks, which are all of them or a sample.
+pub fn count_work(schedule: &dyn Schedule, layouts: &BlockLayouts, ranks: impl IntoIterator<Item = u32>) -> WorkCounts {
     let mut work = WorkCounts::default();
-    for_each_lane(schedule, |rank, _, _, rounds| {
+    for_each_lane_of(schedule, ranks, |rank, _, _, rounds| {
         let buffers = BufferMap { schedule, layouts, rank };
         let length = |part| buffers.range_len(part) as u64;
         let receives = |op: &ScheduleOp| matches!(op, ScheduleOp::Recv { .. } | ScheduleOp::RecvReduce { .. });
