@@ -28,5 +28,6 @@ pub use layout::{BlockLayout, BlockLayouts, BufferMap};
 pub use op::{BlockRange, Buf, OperandSide, RoundList, ScheduleOp};
 pub use reader::ScheduleReader;
 pub use schedule::{
-    BlockRun, BufferBlocks, MAX_OPEN_LANES, Operation, Phase, PhaseEnd, Schedule, buffer_blocks, for_each_lane,
+    BlockRun, BufferBlocks, MAX_OPEN_LANES, Operation, Phase, PhaseEnd, SEGMENTS_IN_FLIGHT, Schedule, buffer_blocks,
+    for_each_lane,
 };

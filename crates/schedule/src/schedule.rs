@@ -175,6 +175,10 @@ pub enum PhaseEnd {
 /// have this many numbers to distinguish the messages of lanes.
 pub const MAX_OPEN_LANES: u32 = 1 << 12;
 
+/// Segments of each coordinator of a pipeline over clusters that are in flight: those that cross the wide area while
+/// others are on their way up and down. Schedules have this window, and their times are predicted with it.
+pub const SEGMENTS_IN_FLIGHT: u32 = 8;
+
 /// A phase of a schedule: a set of independent lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {

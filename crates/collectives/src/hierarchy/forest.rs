@@ -7,14 +7,11 @@
 //! For bandwidth there can be several coordinators: forests of different numbers have different ones, each of which
 //! exchanges some of the segments.
 
-use treepie_schedule::{BlockRun, Phase, RoundList, ScheduleOp};
+use treepie_schedule::{BlockRun, Phase, RoundList, SEGMENTS_IN_FLIGHT, ScheduleOp};
 use treepie_topology::Network;
 
 use crate::trees::shape::groups;
 use crate::trees::{Levels, RankTree, TreeShape};
-
-/// Segments of each coordinator: those that cross the wide area while others are on their way up and down.
-const SEGMENTS_IN_FLIGHT: u32 = 8;
 
 /// The number of ranks of the smallest outermost group: the most coordinators that make sense.
 pub(crate) fn smallest_group(groups: &[Vec<u32>]) -> u32 {

@@ -5,7 +5,7 @@
 //! the largest, and where links differ all are as slow as the slowest that is used. An estimate, within about a quarter
 //! of the walk.   [P-LogP paper 3.1.2, 3.4]
 
-use treepie_schedule::Operation;
+use treepie_schedule::{Operation, SEGMENTS_IN_FLIGHT};
 use treepie_topology::{Clusters, Network};
 
 use super::arguments::Arguments;
@@ -13,9 +13,6 @@ use super::group_tree::GroupTree;
 use super::tree_layer::TreeLayer;
 use crate::Profile;
 use crate::plogp::{GatewayLink, PLogP, PLogPLink, PipelineCost};
-
-/// Segments of each coordinator that are in flight up and down its tree, as `treepie-collectives` has them.
-const SEGMENTS_IN_FLIGHT: f64 = 8.0;
 
 /// A layer of the trees: within clusters, or over the groups of a level within one of the next.
 struct Layer<'a> {
@@ -317,7 +314,7 @@ impl Hierarchy<'_> {
             busiest = busiest.max(link.gap.at(sizes.down) / self.coordinators.min(f64::from(members)));
         }
         // Another segment starts when the first is back.
-        let turns = (segments / (SEGMENTS_IN_FLIGHT * self.coordinators) - 1.0).max(0.0);
+        let turns = (segments / (f64::from(SEGMENTS_IN_FLIGHT) * self.coordinators) - 1.0).max(0.0);
         let window = sizes.waiting * turns * lambda / (segments - 1.0).max(1.0);
         let bound = if sizes.has_root { sent_by_root } else { window };
         PipelineCost { gamma: busiest.max(bound).max(sent / self.coordinators), lambda }
