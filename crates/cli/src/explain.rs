@@ -11,7 +11,7 @@ use treepie_bench::choices::{measure_candidates, simulated_micros, slot_capaciti
 use treepie_bench::record::{Record, Records};
 use treepie_bench::{ensure_unset, machine, network};
 use treepie_collectives::registry::CollectiveSpec;
-use treepie_comm::choice::{Candidate, ChoiceInput, Resources, size_class};
+use treepie_comm::choice::{Candidate, ChoiceInput, HostSlots, Resources, size_class};
 use treepie_model::Profile;
 use treepie_model::predict::MessageCosts;
 use treepie_model::profile::Fit;
@@ -81,6 +81,12 @@ impl Explain {
             (None, Some(settings), Some(network)) => settings.profile(network),
             _ => self.profile_of_this_machine()?,
         };
+        let host_mpi = profile.origin.engine == "mpi";
+        let default = Profile::on_machine(1.0).shared_segment;
+        let profile = match host_mpi {
+            true => Profile { shared_segment: profile.shared_segment.clone().or(default), ..profile },
+            false => profile,
+        };
         let on = network.clone().unwrap_or_else(|| Network::flat(self.ranks()));
         ensure!(on.ranks() > 0, "--network {on}: the number of ranks is not known; add it, as in clos:r80,t64,n4096");
         ensure!(self.root < on.ranks(), "--root: there are {} ranks", on.ranks());
@@ -93,8 +99,8 @@ impl Explain {
         let slots = network.is_none().then(|| slot_capacities(self.ranks(), bytes)).transpose()?.flatten();
         // Calls of one class are chosen alike.
         let class = size_class(bytes);
-        let host_mpi = profile.origin.engine == "mpi";
-        let resources = Resources { slots, host_mpi, ..Resources::default() };
+        let host_slots = (host_mpi && on.has_hosts()).then_some(HostSlots::DEDICATED);
+        let resources = Resources { slots, host_slots, host_mpi };
         let input = ChoiceInput { spec, bytes: class, element: self.element, costs, resources };
         let mut candidates = if self.exhaustive { input.exhaustive_candidates() } else { input.candidates() };
         candidates.iter_mut().for_each(|candidate| candidate.prediction = input.with_congestion(candidate));

@@ -36,6 +36,7 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::Network;
 
 pub use error::AlgorithmError;
+pub use hierarchical::{default_inter, spec_of_leaders};
 pub use parameters::{BlockOrder, Parameter, Parameters};
 pub use table::{markdown, text};
 

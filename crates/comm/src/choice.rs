@@ -24,7 +24,7 @@ use treepie_schedule::count::{WorkCounts, count_work};
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
-pub use transport::{Resources, SharedTransport, SlotCapacities, Transport};
+pub use transport::{HostSlots, Resources, SharedTransport, SlotCapacities, Transport};
 
 /// Up to this number of ranks, algorithms without a closed form are walked over; on more, only trees and estimated ones
 /// are candidates.
@@ -234,7 +234,7 @@ impl ChoiceInput<'_> {
         let Some(given) = arguments_of(id) else { return by_messages };
         let can_use_hosts = self.resources.host_slots.is_some() && hosts::is_over_hosts(algorithm);
         if can_use_hosts && set.is_none_or(|set| set == Transport::Hosts) {
-            return (given.segments, Transport::Hosts);
+            return (self.segments_of_leaders(&given).unwrap_or(given.segments), Transport::Hosts);
         }
         let segments = variants::segments(self, algorithm, &given);
         let arguments = Arguments { segments, ..given };

@@ -74,6 +74,8 @@ pub(crate) struct Collectives {
     decisions: RefCell<Decisions>,
     /// The predicted times of the allgathers of splits.
     allgathers_of_splits: OnceCell<[Option<f64>; 2]>,
+    /// Whether the ranks of each host of the network share a segment.
+    hosts_share_segments: OnceCell<bool>,
     /// What other crates keep with the handle.
     pub(crate) attributes: RefCell<Vec<Rc<dyn Any>>>,
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use disruptive::{disruptive_on_shm, disruptive_on_threads, simulated_disruptive};
 use emulated::{emulated_algorithms_on_shm, emulated_algorithms_on_threads, emulated_on_shm, emulated_on_threads};
-use hosts::{groups_on_shm, groups_on_threads};
+use hosts::{groups_on_shm, groups_on_threads, hosts_on_mpich};
 use running::{SUITE, is_long_run, passes};
 use treepie_mpi::OPENMPI_TEST_OPTIONS as OPENMPI;
 
@@ -437,6 +437,7 @@ runs! {
     emulated_algorithms_on_shm_8: emulated_algorithms_on_shm(8);
     groups_on_threads_8: groups_on_threads(8);
     groups_on_shm_7: groups_on_shm(7);
+    hosts_on_mpich_6: hosts_on_mpich(6);
     parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);
     shared_tables_on_mpich_4: shared_tables_on_mpich(4);

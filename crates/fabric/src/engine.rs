@@ -17,9 +17,9 @@
 //! The other methods default to "unsupported", and the endpoint uses records instead. Override them where the engine
 //! has a faster mechanism: `ack` (a cell of the sender), `bulk_*` (memory to memory), `arrive`, `counter_*`,
 //! `capabilities` (shared counters), `shared_segment` (slots of all ranks or of a group), `shared_heap` (memory that all
-//! ranks map), `liveness*` (failure detection). Engines with virtual time override `charge_*` (computation), `report_unexpected_bytes` (memory),
-//! `report_wait` and `set_settling` (why a rank waits). Where ranks share a thread, a handle may be used on the wrong
-//! rank (`is_current_rank`).
+//! ranks map), `liveness*` (failure detection). Engines with virtual time override `charge_*` (computation),
+//! `report_unexpected_bytes` (memory), `report_wait` and `set_settling` (why a rank waits). Where ranks share a thread, a
+//! handle may be used on the wrong rank (`is_current_rank`).
 
 use std::fmt;
 use std::rc::Rc;
@@ -308,6 +308,11 @@ pub trait Fabric {
     /// it belongs to all ranks. The same on all ranks.
     fn segment_groups(&self) -> &[u32] {
         &[]
+    }
+
+    /// The most ranks for each core of a host, rounded up, where ranks are on several hosts. The same on all ranks.
+    fn ranks_per_host_core(&self) -> u32 {
+        1
     }
 
     /// Starts a collective operation of the host, which all ranks start. It keeps the spans until it is complete, and

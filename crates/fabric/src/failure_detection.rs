@@ -241,7 +241,8 @@ impl Endpoint {
         }
     }
 
-    /// Pings all ranks that pending receives depend on, and the one awaited in the shared segment; finalizing ranks reply. For engines without failure detection.
+    /// Pings all ranks that pending receives depend on, and the one awaited in the shared segment; finalizing ranks
+    /// reply. For engines without failure detection.
     pub(crate) fn ping_sources(&mut self, reason: WaitReason) {
         let mut sources: Vec<u32> = self.posted_receives().into_iter().map(|(_, key)| key.source).collect();
         if let WaitReason::Op(OpKind::Receive, key) = reason {

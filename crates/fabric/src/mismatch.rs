@@ -28,7 +28,7 @@ pub(crate) struct MismatchDetector {
     arrived: HashMap<(u32, u32), ArrivedCalls, BuildNumberHasher>,
 }
 
-/// An operation in the shared segment.
+/// An operation in the shared segment, or of the MPI library, which waits for all members by other means than messages.
 #[derive(Clone, Copy)]
 pub(crate) struct SegmentOp {
     pub(crate) context: u32,

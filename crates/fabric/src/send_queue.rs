@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use treepie_base::BuildNumberHasher;
+
 use crate::engine::RecordHeader;
 use crate::slab::OpId;
 use crate::wire::Body;
@@ -22,7 +24,7 @@ pub(crate) enum Item {
 /// Queued records by destination, numbered in the order in which they were queued.
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    queues: HashMap<u32, VecDeque<(u64, Item)>>,
+    queues: HashMap<u32, VecDeque<(u64, Item)>, BuildNumberHasher>,
     next: u64,
 }
 

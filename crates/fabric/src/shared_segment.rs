@@ -11,8 +11,8 @@
 //! A rank that cannot complete an operation closes the segment for all members: those that wait in it fail, and none uses
 //! it again. A rank that starts an operation only then uses messages, and would wait for ranks that have done the
 //! operation in the segment before. So the rank that closes the segment announces its recent operations as aborted to
-//! the other members, and each rank that receives this announces its recent operations in turn: it will not send messages of
-//! these.
+//! the other members, and each rank that receives this announces its recent operations in turn: it will not send messages
+//! of these.
 //!
 //! [`Fabric::segment_groups`]: crate::Fabric::segment_groups
 

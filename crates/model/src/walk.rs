@@ -64,7 +64,8 @@ struct Message {
     channel: Channel,
     /// The slot of its sender's round.
     slot: u32,
-    /// When its last byte is there, if the receiver's port is free.
+    /// When its last byte is there, if the receiver's port is free; before, when the question for it is, and then when
+    /// the answer is.
     arrival: f64,
     /// The time that the receiver's port takes for it.
     receive: f64,
@@ -365,9 +366,9 @@ impl<'a> Walk<'a> {
 
     /// Answers the question for a message at a time.
     fn answer(&mut self, at: usize, time: f64) {
-        let Message { from, to, bytes, .. } = self.messages[at];
-        let latency = self.costs.transfer(from, to, bytes).latency;
-        let answered = self.passes(time, &self.costs.transfer(to, from, 0.0)) + latency;
+        let Message { from, to, .. } = self.messages[at];
+        let answer = self.costs.transfer(to, from, 0.0);
+        let answered = self.passes(time, &answer) + answer.latency;
         self.messages[at].arrival = answered;
         self.events.push(Reverse((picoseconds(answered), Event::Answered(at))));
     }

@@ -212,6 +212,10 @@ impl Fabric for MpiFabric {
         &self.host_segment.groups
     }
 
+    fn ranks_per_host_core(&self) -> u32 {
+        self.host_segment.ranks_per_core
+    }
+
     /// Of one host whose ranks share a segment: their costs are those of a machine.
     fn cores(&self) -> Option<u32> {
         let shares_memory = self.host_segment.segment.is_some() && self.hosts.is_empty();
@@ -219,7 +223,7 @@ impl Fabric for MpiFabric {
     }
 
     fn has_dedicated_core(&self) -> bool {
-        self.world.node_ranks <= self.world.node_cpus
+        self.world.has_dedicated_cores()
     }
 
     fn capabilities(&self) -> Capabilities {

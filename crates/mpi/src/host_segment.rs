@@ -10,11 +10,12 @@ use treepie_shm::{HostGroup, SegmentAddress, segment_groups};
 use crate::shim::{Shim, WorldInfo};
 
 /// The segment of this rank, and what all ranks know of segments.
-#[derive(Default)]
 pub(crate) struct HostSegment {
     pub(crate) segment: Option<Box<dyn SharedSegment>>,
     /// The lowest rank of the group of each rank; empty if there is no segment, or one for all ranks.
     pub(crate) groups: Vec<u32>,
+    /// The most ranks for each core of a host, rounded up.
+    pub(crate) ranks_per_core: u32,
 }
 
 impl HostSegment {
@@ -24,28 +25,31 @@ impl HostSegment {
         let one_host = vec![0; if hosts.is_empty() { size as usize } else { 0 }];
         // An invalid value was reported before. Ranks may have different ones.
         let most = environment::segment_members().unwrap_or(environment::MAX_SEGMENT_MEMBERS);
-        let most = shim.allgather(size, [most.into()]).into_iter().map(|[most]| most as u32).min().unwrap_or(1);
+        let all = shim.allgather(world, [most.into(), world.ranks_per_core().into()]);
+        let most = all.iter().map(|[most, _]| *most as u32).min().unwrap_or(1);
+        let ranks_per_core = all.iter().map(|[_, ranks_per_core]| *ranks_per_core as u32).max().unwrap_or(1);
         let groups = segment_groups(if hosts.is_empty() { &one_host } else { hosts }, most);
+        let none = Self { segment: None, groups: Vec::new(), ranks_per_core };
         if (0..).zip(&groups).all(|(rank, group)| rank == *group) {
-            return Self::default();
+            return none;
         }
         let first = groups[rank as usize];
         let members: Vec<u32> =
             (0..).zip(&groups).filter(|(_, group)| **group == first).map(|(member, _)| member).collect();
         let is_world = members.len() == size as usize;
-        let has_dedicated_core = world.node_ranks <= world.node_cpus;
+        let has_dedicated_core = world.has_dedicated_cores();
         let group = Some(HostGroup { members, rank, is_world, has_dedicated_core });
 
         let created = group.clone().filter(|_| rank == first).and_then(|group| group.create().ok());
         let (created, address) = created.map_or((None, NOWHERE), |(segment, address)| (Some(segment), address));
-        let address = shim.allgather(size, address)[first as usize];
+        let address = shim.allgather(world, address)[first as usize];
         let opened = || group.filter(|_| rank != first && address != NOWHERE)?.open(address).ok();
         let segment = created.or_else(opened);
-        // Everybody has opened it when this is known, and the creator may close it.
-        if shim.allgather(size, [u64::from(segment.is_some())]).contains(&[0]) {
-            return Self::default();
+        // Nobody uses it before everybody has opened it.
+        if shim.allgather(world, [u64::from(segment.is_some())]).contains(&[0]) {
+            return none;
         }
-        Self { segment, groups: if is_world { Vec::new() } else { groups } }
+        Self { segment, ranks_per_core, groups: if is_world { Vec::new() } else { groups } }
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct PollBackoff {
 
 impl PollBackoff {
     pub(crate) fn new(world: &WorldInfo) -> Self {
-        Self { spins: if world.node_ranks > world.node_cpus { 0 } else { SPINS }, adaptive: AdaptiveYield::default() }
+        Self { spins: if world.has_dedicated_cores() { SPINS } else { 0 }, adaptive: AdaptiveYield::default() }
     }
 
     /// Pauses, and returns whether that was a sleep. With a transfer in flight it is at most a short one, as MPI

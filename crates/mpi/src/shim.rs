@@ -33,6 +33,18 @@ pub(crate) struct WorldInfo {
     pub(crate) node_first: i32,
 }
 
+impl WorldInfo {
+    /// Whether the ranks of this host have a core each.
+    pub(crate) fn has_dedicated_cores(&self) -> bool {
+        self.node_ranks <= self.node_cpus
+    }
+
+    /// Ranks of this host for each of its cores, rounded up.
+    pub(crate) fn ranks_per_core(&self) -> u32 {
+        (self.node_ranks.max(1) as u32).div_ceil(self.node_cpus.max(1) as u32)
+    }
+}
+
 /// Source and length of a received message; `struct outcome` in the C file.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -139,13 +151,13 @@ impl Shim {
         if world.node_ranks >= world.size {
             return Vec::new();
         }
-        self.allgather(world.size as u32, [world.node_first as u64]).into_iter().map(|[rank]| rank as u32).collect()
+        self.allgather(world, [world.node_first as u64]).into_iter().map(|[rank]| rank as u32).collect()
     }
 
-    /// The words of each rank of the world, of which there are `size`. Collective, after [`init`](Self::init).
-    pub(crate) fn allgather<const WORDS: usize>(&self, size: u32, words: [u64; WORDS]) -> Vec<[u64; WORDS]> {
-        let mut all = vec![[0; WORDS]; size as usize];
-        // SAFETY: `all` has room for the words of each rank.
+    /// The words of each rank of the world that [`init`](Self::init) has returned. Collective.
+    pub(crate) fn allgather<const WORDS: usize>(&self, world: &WorldInfo, words: [u64; WORDS]) -> Vec<[u64; WORDS]> {
+        let mut all = vec![[0; WORDS]; world.size as usize];
+        // SAFETY: `all` has room for the words of each rank: only the shim makes a `WorldInfo` with ranks.
         unsafe { (self.allgather)(words.as_ptr().cast(), size_of_val(&words) as i32, all.as_mut_ptr().cast()) };
         all
     }

@@ -28,7 +28,7 @@ use crate::segment::{MAX_MEMBERS, SegmentLayout, SegmentState};
 pub(crate) use header::ArenaHeader;
 pub(crate) use rank_control::{ACK_SLOTS, BARRIER_CELLS, MAX_CLAIMS, RankControl};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"treepie2");
+const MAGIC: u64 = u64::from_le_bytes(*b"treepie3");
 
 /// A mapping of the shared memory of a world.
 pub struct Arena {

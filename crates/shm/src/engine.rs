@@ -112,13 +112,15 @@ impl Shm {
             if asymmetric_fences && membarrier::register() { FenceMode::Asymmetric } else { FenceMode::Symmetric };
         let groups = layout.groups;
         let segment_groups = match groups.count() {
+            // One for all, or none that is shared.
             1 => Vec::new(),
+            count if count == size => Vec::new(),
             _ => (0..size).map(|rank| groups.members(groups.group_of(rank)).start).collect(),
         };
         let members = groups.members(groups.group_of(rank)).collect();
-        let has_own_core = size <= arena.header().cores;
+        let has_dedicated_core = size <= arena.header().cores;
         let access = PeerAccess::new(threads);
-        let segment = ShmSegment::new(arena.clone(), rank, members, has_own_core, fence_mode, access);
+        let segment = ShmSegment::new(arena.clone(), rank, members, has_dedicated_core, fence_mode, access);
         // With a ring for every peer there is no reason to begin in the inbox.
         let first = if size - 1 <= layout.rings { 0 } else { 16 };
         Ok(Self {

@@ -11,6 +11,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
+use treepie_base::environment;
 use treepie_fabric::SharedSegment;
 
 use crate::arena::{Arena, segment_name};
@@ -47,12 +48,15 @@ impl HostGroup {
     /// Opens the segment that another member has created.
     pub fn open(self, [pid, fd, nonce]: SegmentAddress) -> io::Result<Box<dyn SharedSegment>> {
         let path = format!("/proc/{pid}/fd/{fd}");
-        // Another file is not even opened: that might have an effect.
-        let name = std::fs::read_link(&path)?;
+        // Opening another file might have an effect. So this finds which one it is, without opening it, and then opens
+        // that.
+        let found = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let found_path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let name = std::fs::read_link(&found_path)?;
         if !name.to_string_lossy().starts_with(&format!("/memfd:{}", segment_name(nonce))) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{path} is {}", name.display())));
         }
-        let fd = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
+        let fd = rustix::fs::open(found_path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
         let arena = Arena::open_segment(fd, self.members.len() as u32, self.is_world, nonce)?;
         self.join(arena)
     }
@@ -61,7 +65,10 @@ impl HostGroup {
         let index = self.members.iter().position(|member| *member == self.rank);
         let index = index.ok_or_else(|| io::Error::other("not a member"))? as u32;
         arena.enter_segment(index);
-        permit_cma();
+        // Only what all ranks share is read in a single copy. An invalid value is reported before.
+        if self.is_world && environment::single_copy().unwrap_or(true) {
+            permit_cma();
+        }
         // Nobody parks on these doorbells, so nothing needs a fence.
         let (fence_mode, access) = (FenceMode::Asymmetric, PeerAccess::new(false));
         let segment =

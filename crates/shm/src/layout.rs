@@ -22,7 +22,7 @@ pub(crate) struct ArenaLayout {
     pub(crate) rings: u32,
     /// Bytes of each ring.
     pub(crate) ring_bytes: usize,
-    /// The groups of ranks that have a shared segment each; one up to 64 ranks.
+    /// The groups of ranks that have a shared segment each: one, if they are at most 64 and no bound was set.
     pub(crate) groups: SegmentGroups,
     /// The layout of the segment of the largest group.
     segment: SegmentLayout,

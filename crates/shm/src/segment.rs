@@ -48,7 +48,7 @@ pub(crate) struct ShmSegment {
     peer_access: PeerAccess,
     /// Bytes written to the page of the coming round.
     written_bytes: usize,
-    has_own_core: bool,
+    has_dedicated_core: bool,
     /// The doorbells of the other members.
     peer_doorbells: Vec<&'static Doorbell>,
     /// Keeps `memory` and `state` mapped.
@@ -93,7 +93,7 @@ impl ShmSegment {
         arena: Arc<Arena>,
         rank: u32,
         members: Vec<u32>,
-        has_own_core: bool,
+        has_dedicated_core: bool,
         fence_mode: FenceMode,
         peer_access: PeerAccess,
     ) -> Self {
@@ -114,7 +114,7 @@ impl ShmSegment {
             fence_mode,
             peer_access,
             written_bytes: 0,
-            has_own_core,
+            has_dedicated_core,
             peer_doorbells: others.map(|other| &arena.control(other).doorbell).collect(),
             arena,
         }
@@ -134,7 +134,7 @@ impl ShmSegment {
             prefetch_for_write(std::ptr::from_ref(self.memory.flag(self.index, next)).cast());
         }
         let written = std::mem::take(&mut self.written_bytes);
-        if class == SlotClass::Page && self.has_own_core {
+        if class == SlotClass::Page && self.has_dedicated_core {
             let page = self.memory.slot_data(self.index, next, class, 0, written);
             // SAFETY: inside the page.
             (0..written).step_by(64).for_each(|at| prefetch_for_write(unsafe { page.add(at) }.as_ptr()));

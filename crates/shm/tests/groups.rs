@@ -64,7 +64,8 @@ fn only_the_group_hears_of_a_closed_segment() {
     let started = AtomicU32::new(0);
     let all_have_seen = Barrier::new(70);
     let results = on_threads(70, |endpoint| {
-        exchange(endpoint, SlotClass::Line, 1).unwrap();
+        // A panic here would leave the others in the barrier below.
+        let first = exchange(endpoint, SlotClass::Line, 1);
         started.fetch_add(1, Ordering::SeqCst);
         if endpoint.rank() == closing {
             while started.load(Ordering::SeqCst) < 70 {
@@ -73,7 +74,8 @@ fn only_the_group_hears_of_a_closed_segment() {
             std::thread::sleep(std::time::Duration::from_millis(20));
             endpoint.close_segment(AbortReason::Unspecified);
         }
-        let result = if endpoint.rank() == closing { Ok(()) } else { exchange(endpoint, SlotClass::Line, 2) };
+        let is_closing = endpoint.rank() == closing;
+        let result = first.and_then(|()| if is_closing { Ok(()) } else { exchange(endpoint, SlotClass::Line, 2) });
         // A rank that has left would be lost.
         all_have_seen.wait();
         (endpoint.segment_groups()[endpoint.rank() as usize], result)

@@ -27,19 +27,28 @@ pub(crate) struct Loss {
     id: String,
     /// A coordinator, or another rank.
     victim: usize,
-    /// How often the victim makes progress before it is lost.
-    polls: usize,
+    /// How often the victim makes progress before it is lost; `None`: it is lost instead of a blocking call.
+    polls: Option<usize>,
 }
 
 impl Loss {
-    /// `ID/VICTIM/POLLS`.
+    /// `ID/VICTIM/POLLS`, or `ID/VICTIM/blocking`.
     fn to_text(&self) -> String {
-        format!("{}/{}/{}", self.id, self.victim, self.polls)
+        let polls = self.polls.map_or("blocking".to_owned(), |polls| polls.to_string());
+        format!("{}/{}/{polls}", self.id, self.victim)
+    }
+
+    fn in_progress(id: &str, victim: usize, polls: usize) -> Self {
+        Self { id: id.to_owned(), victim, polls: Some(polls) }
     }
 
     fn from_text(text: &str) -> Option<Self> {
         let mut parts = text.rsplitn(3, '/');
-        let (polls, victim) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let polls = match parts.next()? {
+            "blocking" => None,
+            polls => Some(polls.parse().ok()?),
+        };
+        let victim = parts.next()?.parse().ok()?;
         Some(Self { id: parts.next()?.to_owned(), victim, polls })
     }
 }
@@ -52,7 +61,7 @@ fn losses() -> Vec<Loss> {
     });
     let ids = names.map(|algorithm| algorithm.id.clone()).chain(WITH_ARGUMENTS.map(str::to_owned));
     let losses =
-        ids.flat_map(|id| [(2, 0), (2, 4), (3, 1)].map(|(victim, polls)| Loss { id: id.clone(), victim, polls }));
+        ids.flat_map(|id| [(2, 0), (2, 4), (3, 1)].map(|(victim, polls)| Loss::in_progress(&id, victim, polls)));
     losses.collect()
 }
 
@@ -83,6 +92,22 @@ fn start(comm: &Comm, operation: &str) -> Result<Request<'static, Vec<u64>>> {
     }
 }
 
+/// The blocking call of the same.
+fn call(comm: &Comm, operation: &str) -> Result<Vec<u64>> {
+    let (block, mut all) = (vec![1u64; N], vec![1u64; N * RANKS]);
+    match operation {
+        "barrier" => comm.barrier().map(|()| Vec::new()),
+        "bcast" => comm.bcast(&mut all, 0).map(|()| all),
+        "allgather" => comm.allgather(&block),
+        "reduce" => {
+            let mut into = vec![0; if comm.rank() == 0 { all.len() } else { 0 }];
+            comm.reduce(&all, &mut into, Sum, 0).map(|()| into)
+        }
+        "allreduce" => comm.allreduce(&all, Sum),
+        other => unreachable!("{other} has no phases within hosts"),
+    }
+}
+
 /// What every element of the result is.
 fn expected(operation: &str, rank: usize) -> u64 {
     match operation {
@@ -100,7 +125,7 @@ fn needs_all(operation: &str) -> bool {
 
 /// Makes progress some times, then injects the fault.
 fn lose<T>(mut request: Request<'static, T>, loss: &Loss, fault: Fault) -> Outcome {
-    for _ in 0..loss.polls {
+    for _ in 0..loss.polls.unwrap_or(0) {
         if request.test().is_some() {
             break;
         }
@@ -115,8 +140,15 @@ fn trial(world: &Comm, loss: &Loss, fault: Fault) -> Outcome {
     let operation = loss.id.split('/').next().unwrap_or_default();
     // Faults are injected only after all ranks have started.
     world.barrier()?;
-    for call in 0..CALLS {
-        let result = if operation == "barrier" {
+    for number in 0..CALLS {
+        let result = if loss.polls.is_none() {
+            // All have called once, so that the others are in different phases of the second call.
+            if world.rank() == loss.victim && number == 1 {
+                fault.inject();
+                return Err(Stop::Left);
+            }
+            call(&comm, operation)
+        } else if operation == "barrier" {
             let request = comm.ibarrier()?;
             if world.rank() == loss.victim {
                 return lose(request, loss, fault);
@@ -125,7 +157,7 @@ fn trial(world: &Comm, loss: &Loss, fault: Fault) -> Outcome {
         } else {
             let request = match start(&comm, operation) {
                 Ok(request) => request,
-                Err(_) if call > 0 => continue,
+                Err(_) if number > 0 => continue,
                 Err(error) => return Err(error.into()),
             };
             if world.rank() == loss.victim {
@@ -135,11 +167,11 @@ fn trial(world: &Comm, loss: &Loss, fault: Fault) -> Outcome {
         };
         let rank = world.rank();
         match result {
-            Ok(_) if call > 0 && needs_all(operation) => {
-                return Err(Stop::Wrong(format!("rank {rank}: operation {call} returned Ok")));
+            Ok(_) if number > 0 && needs_all(operation) => {
+                return Err(Stop::Wrong(format!("rank {rank}: operation {number} returned Ok")));
             }
             Ok(data) if data.iter().any(|element| *element != expected(operation, rank)) => {
-                return Err(Stop::Wrong(format!("rank {rank}: operation {call} returned a wrong value")));
+                return Err(Stop::Wrong(format!("rank {rank}: operation {number} returned a wrong value")));
             }
             _ => {}
         }
@@ -182,6 +214,10 @@ fn simulated(loss: &Loss, fault: Fault) -> std::result::Result<(), String> {
 fn on_processes(loss: &Loss, is_emulated: bool) -> std::result::Result<(), String> {
     let mut launcher = Command::new(env!("CARGO_BIN_EXE_treepie"));
     launcher.args(["run", "-n", &RANKS.to_string()]);
+    if loss.polls.is_none() {
+        // The ranks of each cluster share a segment.
+        launcher.env("TREEPIE_SHARED_SEGMENT", "2");
+    }
     if is_emulated {
         launcher.args(["--emulate", LINKS]);
     }
@@ -198,6 +234,13 @@ fn on_mpi(launcher: &str, loss: &Loss) -> std::result::Result<(), String> {
 
 pub(crate) fn all(run: &mut impl FnMut(String, &dyn Fn() -> std::result::Result<(), String>)) {
     let long = std::env::var_os("TREEPIE_LONG").is_some();
+    for id in registry::all().iter().filter(|algorithm| algorithm.name() == "smp").map(|algorithm| &algorithm.id) {
+        // The root, the leader of another host, and a rank that is none.
+        for victim in [0, 2, 3] {
+            let loss = Loss { id: id.clone(), victim, polls: None };
+            run(format!("processes, Killed in {}", loss.to_text()), &|| on_processes(&loss, false));
+        }
+    }
     for loss in losses() {
         let text = loss.to_text();
         for fault in [Fault::Leaves, Fault::Panics] {
@@ -206,7 +249,7 @@ pub(crate) fn all(run: &mut impl FnMut(String, &dyn Fn() -> std::result::Result<
             run(format!("simulated, {fault} in {text}"), &|| simulated(&loss, fault));
         }
         run(format!("emulated on processes, Killed in {text}"), &|| on_processes(&loss, true));
-        if long || loss.polls > 1 {
+        if long || loss.polls > Some(1) {
             run(format!("processes, Killed in {text}"), &|| on_processes(&loss, false));
         }
         for launcher in ["mpirun.openmpi", "mpirun.mpich"] {

@@ -9,6 +9,7 @@
 //! shared memory that its ranks have, while leaders exchange messages. What is pipelined over all levels instead is in
 //! the other files of this folder.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use treepie_schedule::{
@@ -34,13 +35,10 @@ impl Hosts {
     /// The hosts of a network; `None` if it has none.
     pub fn new(network: &Network, root: Option<u32>) -> Option<Self> {
         let groups = groups(network, Levels::Innermost)?.swap_remove(0);
-        let (mut ranks, mut host_of, mut numbers) = (Vec::<Vec<u32>>::new(), Vec::new(), Vec::new());
+        let (mut ranks, mut host_of, mut numbers) = (Vec::<Vec<u32>>::new(), Vec::new(), HashMap::new());
         for (rank, group) in (0..).zip(groups) {
-            let host = numbers.iter().position(|number| *number == group).unwrap_or_else(|| {
-                numbers.push(group);
-                ranks.push(Vec::new());
-                numbers.len() - 1
-            });
+            let host = *numbers.entry(group).or_insert(ranks.len());
+            ranks.resize_with(ranks.len().max(host + 1), Vec::new);
             ranks[host].push(rank);
             host_of.push(host as u32);
         }
@@ -59,6 +57,11 @@ impl Hosts {
     /// Whether the ranks of each host are consecutive.
     pub fn are_consecutive(&self) -> bool {
         self.host_of.is_sorted()
+    }
+
+    /// The ranks of each host, ascending.
+    pub fn ranks(&self) -> &[Vec<u32>] {
+        &self.ranks
     }
 
     /// The number of ranks of each host.

@@ -1,6 +1,7 @@
 //! The registered algorithms over clusters, apart from those along one tree.
 
-use treepie_schedule::Schedule;
+use treepie_schedule::{Operation, Schedule};
+use treepie_topology::Network;
 
 use super::allgather_based::root;
 use super::trees::CONSECUTIVE_OR_COMMUTATIVE;
@@ -128,15 +129,36 @@ fn smp_algorithms() -> Vec<Algorithm> {
             move |spec| smp(spec, inter)
         })
     };
-    // What leaders use if the id does not tell.
-    let operations = [
-        ("barrier", "dissemination"),
-        ("bcast", "binomial"),
-        ("allgather", "bruck"),
-        ("reduce", "binomial"),
-        ("allreduce", "recursive_doubling"),
-    ];
-    operations.map(entry).into()
+    DEFAULT_INTER.map(entry).into()
+}
+
+/// What leaders use if the id does not tell.
+const DEFAULT_INTER: [(&str, &str); 5] = [
+    ("barrier", "dissemination"),
+    ("bcast", "binomial"),
+    ("allgather", "bruck"),
+    ("reduce", "binomial"),
+    ("allreduce", "recursive_doubling"),
+];
+
+/// The algorithm of the leaders of hosts (`inter`), if the id of an `smp` algorithm does not tell.
+pub fn default_inter(operation: Operation) -> Option<&'static str> {
+    DEFAULT_INTER.into_iter().find_map(|(name, inter)| (name == operation.name()).then_some(inter))
+}
+
+/// What the leaders of hosts do, on their part of the network.
+pub fn spec_of_leaders<'a>(spec: &CollectiveSpec<'_>, hosts: &Hosts, network: &'a Network) -> CollectiveSpec<'a> {
+    let mut sizes = hosts.sizes();
+    let first = sizes.next();
+    CollectiveSpec {
+        operation: hosts.among_leaders(spec.operation),
+        ranks: network.ranks(),
+        network,
+        uniform: spec.uniform && sizes.all(|size| Some(size) == first),
+        in_place: true,
+        parameters: Parameters { segments: spec.parameters.segments, ..Parameters::default() },
+        ..*spec
+    }
 }
 
 fn smp(spec: &CollectiveSpec<'_>, default: &'static str) -> Result<Box<dyn Schedule>, String> {
@@ -144,20 +166,12 @@ fn smp(spec: &CollectiveSpec<'_>, default: &'static str) -> Result<Box<dyn Sched
     if spec.operation.is_reduction() && !spec.commutative && !hosts.are_consecutive() {
         return Err(CONSECUTIVE_OR_COMMUTATIVE.to_owned());
     }
-    let sizes: Vec<u32> = hosts.sizes().collect();
     let inter = spec.parameters.inter.unwrap_or(default);
     if inter == "smp" {
-        return Err("the leaders of hosts are no hosts".to_owned());
+        return Err("inter must be another algorithm than smp".to_owned());
     }
-    let leaders = CollectiveSpec {
-        operation: hosts.among_leaders(spec.operation),
-        ranks: sizes.len() as u32,
-        network: &spec.network.subnetwork(hosts.leaders()),
-        uniform: spec.uniform && sizes.iter().all(|size| *size == sizes[0]),
-        in_place: true,
-        parameters: Parameters { segments: spec.parameters.segments, ..Parameters::default() },
-        ..*spec
-    };
+    let network = spec.network.subnetwork(hosts.leaders());
+    let leaders = spec_of_leaders(spec, &hosts, &network);
     let schedule = super::build(&format!("{}/{inter}", spec.operation.name()), &leaders);
     let schedule = schedule.map_err(|refusal| format!("its leaders cannot use {inter}: {refusal}"))?;
     Ok(Box::new(Smp::new(spec.operation, hosts, schedule)))

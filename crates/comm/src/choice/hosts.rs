@@ -11,7 +11,7 @@ use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_topology::Network;
 
 use super::transport::predict_shared;
-use super::{Candidate, ChoiceInput, Resources, Transport, variants};
+use super::{Candidate, ChoiceInput, HostSlots, Resources, Transport, variants};
 
 /// Whether an algorithm has phases within hosts that can use their segments.
 pub(super) fn is_over_hosts(algorithm: &Algorithm) -> bool {
@@ -27,20 +27,12 @@ impl ChoiceInput<'_> {
         self.over_hosts(algorithm).unwrap_or_default()
     }
 
-    fn over_hosts(&self, algorithm: &'static Algorithm) -> Option<Vec<Candidate>> {
+    /// Calls a function with the hosts and what their leaders choose from.
+    fn with_leaders<R>(&self, then: impl FnOnce(&Hosts, &ChoiceInput<'_>) -> Option<R>) -> Option<R> {
         let hosts = Hosts::new(self.spec.network, self.spec.operation.root())?;
-        let largest = hosts.sizes().max()?;
-        let within = self.time_within(largest)?;
         let network = self.spec.network.subnetwork(hosts.leaders());
         let leaders = ChoiceInput {
-            spec: CollectiveSpec {
-                operation: hosts.among_leaders(self.spec.operation),
-                ranks: network.ranks(),
-                network: &network,
-                uniform: self.spec.uniform && hosts.sizes().all(|size| size == largest),
-                in_place: true,
-                ..self.spec
-            },
+            spec: registry::spec_of_leaders(&self.spec, &hosts, &network),
             costs: match self.costs.cores() {
                 Some(_) => self.costs_on_machine(&network),
                 None => MessageCosts::on_network(self.costs.profile(), &network).farthest(),
@@ -48,9 +40,42 @@ impl ChoiceInput<'_> {
             resources: Resources::default(),
             ..*self
         };
+        then(&hosts, &leaders)
+    }
+
+    /// The number of segments of the leaders' algorithm that is given, or the default one.
+    pub(super) fn segments_of_leaders(&self, given: &Arguments<'_>) -> Option<u32> {
+        let name = if given.inter.is_empty() { registry::default_inter(self.spec.operation)? } else { given.inter };
+        let inter = registry::find(&format!("{}/{name}", self.spec.operation.name())).ok()?;
+        self.with_leaders(|_, leaders| Some(leaders.segments_of(inter, given)))
+    }
+
+    /// The number of segments among leaders. Formulas know no ports of hosts, but each leader has one for itself.
+    fn segments_of(&self, inter: &Algorithm, given: &Arguments<'_>) -> u32 {
+        if !self.spec.network.has_hosts() {
+            return variants::segments(self, inter, given);
+        }
+        let network = &Network::flat(self.spec.ranks);
+        let costs = MessageCosts::on_network(self.costs.profile(), network).farthest();
+        let costs = if self.costs.cores().is_some() { self.costs } else { costs };
+        let on_flat = ChoiceInput { spec: CollectiveSpec { network, ..self.spec }, costs, ..*self };
+        variants::segments(&on_flat, inter, given)
+    }
+
+    fn over_hosts(&self, algorithm: &'static Algorithm) -> Option<Vec<Candidate>> {
+        self.with_leaders(|hosts, leaders| self.candidates_of_leaders(algorithm, hosts, leaders))
+    }
+
+    fn candidates_of_leaders(
+        &self,
+        algorithm: &'static Algorithm,
+        hosts: &Hosts,
+        leaders: &ChoiceInput<'_>,
+    ) -> Option<Vec<Candidate>> {
+        let within = self.time_within(hosts.sizes().max()?)?;
         let candidate = |inter: &'static Algorithm| {
             let base = Arguments::default();
-            let arguments = Arguments { segments: variants::segments(&leaders, inter, &base), ..base };
+            let arguments = Arguments { segments: leaders.segments_of(inter, &base), ..base };
             let among = leaders.predict_messages(inter, &arguments)?;
             let prediction = within + among;
             let arguments = Arguments { inter: inter.name(), ..arguments };
@@ -91,7 +116,7 @@ impl ChoiceInput<'_> {
         let elements = (bytes / self.element.max(1)) as usize;
         let layouts = BlockLayouts::symmetric(BlockLayout::Even { total: elements, blocks: schedule.blocks() });
         let costs = self.costs_on_machine(&network);
-        let slots = self.resources.host_slots.as_ref()?;
+        let HostSlots { slots, .. } = self.resources.host_slots.as_ref()?;
         let transports = predict_shared(&*schedule, &layouts, (self.element as f64, false), &costs, slots)?;
         transports
             .into_iter()
@@ -101,6 +126,7 @@ impl ChoiceInput<'_> {
 
     /// The costs of some ranks of one machine.
     fn costs_on_machine<'a>(&'a self, network: &'a Network) -> MessageCosts<'a> {
-        MessageCosts::on_machine(self.costs.profile(), network, self.costs.ranks_per_core())
+        let of_hosts = self.resources.host_slots.map_or(1.0, |hosts| f64::from(hosts.ranks_per_core));
+        MessageCosts::on_machine(self.costs.profile(), network, self.costs.ranks_per_core().max(of_hosts))
     }
 }

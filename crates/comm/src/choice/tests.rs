@@ -23,6 +23,37 @@ fn chosen_candidate(spec: CollectiveSpec<'_>, bytes: u64) -> Candidate {
     ChoiceInput { spec, bytes, element: 1, costs, resources: Resources::default() }.best().expect("there is one")
 }
 
+/// Of more ranks than are counted, a sample has nearly the work of all.
+#[test]
+fn a_sample_of_many_ranks_has_their_work() {
+    let mut worst = (0.0, String::new());
+    for ranks in [65, 96, 128, 200, 256, 1000] {
+        let (network, profile) = (Network::flat(ranks), treepie_model::Profile::on_machine(8.0));
+        let costs = MessageCosts::on_machine(&profile, &network, 8.0);
+        for operation in Operation::all(3) {
+            let spec = CollectiveSpec::new(operation, &network);
+            for algorithm in treepie_collectives::registry::applicable(&spec) {
+                let arguments = treepie_model::closed_form::Arguments::default();
+                let input = ChoiceInput { spec, bytes: 1 << 16, element: 1, costs, resources: Resources::default() };
+                let Some(work) = input.work(algorithm, &arguments) else { continue };
+                let schedule = treepie_collectives::registry::build(&super::variants::id(algorithm, &arguments), &spec);
+                let schedule = schedule.unwrap();
+                if ranks == 1000 && schedule.phases() > 3 {
+                    continue;
+                }
+                let all = treepie_schedule::count::count_work(&*schedule, &input.layouts(&*schedule), 0..ranks);
+                let off = (work.messages - all.messages as f64).abs() / all.messages.max(1) as f64;
+                let what = format!("{} on {ranks} ranks: {} instead of {}", algorithm.id, work.messages, all.messages);
+                if off > worst.0 {
+                    worst = (off, what.clone());
+                }
+                assert!(off < 0.35, "{what}");
+            }
+        }
+    }
+    println!("{worst:?}");
+}
+
 fn selected(operation: Operation, network: &str, bytes: u64) -> String {
     chosen(CollectiveSpec::new(operation, &network.parse().unwrap()), bytes)
 }

@@ -23,10 +23,27 @@ pub enum Transport {
 pub struct Resources {
     /// The shared segment of all ranks.
     pub slots: Option<SlotCapacities>,
-    /// Those that groups of ranks share, as the ranks of each host.
-    pub host_slots: Option<SlotCapacities>,
+    /// Those that the ranks of each host of the network share.
+    pub host_slots: Option<HostSlots>,
     /// Collective operations of the MPI library.
     pub host_mpi: bool,
+}
+
+/// The shared segments of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HostSlots {
+    /// Their slots.
+    pub slots: SlotCapacities,
+    /// The most ranks for each core of a host, rounded up.
+    pub ranks_per_core: u32,
+}
+
+impl HostSlots {
+    /// Those of hosts on which each rank has a core, with the slots that segments of more than two ranks have.
+    pub const DEDICATED: Self = Self {
+        slots: SlotCapacities { line: 48, page: 4 << 10, bulk: 64 << 10, single_copy: false },
+        ranks_per_core: 1,
+    };
 }
 
 /// How data gets to its readers through the shared segment.

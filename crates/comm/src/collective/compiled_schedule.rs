@@ -213,10 +213,14 @@ pub(super) fn message_steps(
     // and links that could carry theirs at the same time would do so one after the other.
     let resolve_eager = |part| resolver.resolve(part).filter(|data| data.range.len() <= eager_limit);
     let mut steps = Vec::new();
-    if schedule.phase(phase).lanes > 1 {
+    let lanes = schedule.phase(phase).lanes;
+    if (0..lanes).all(|lane| schedule.rounds(job.rank, phase, lane) == 0) {
+        return Some(steps);
+    }
+    if lanes > 1 {
         return None;
     }
-    for lane in 0..schedule.phase(phase).lanes {
+    for lane in 0..lanes {
         let tag = job.tag(0, phase, lane);
         let mut rounds = RoundList::new();
         schedule.emit(job.rank, phase, lane, 0..schedule.rounds(job.rank, phase, lane), &mut rounds);

@@ -131,31 +131,20 @@ impl DecisionKey {
         set: Option<String>,
     ) -> Self {
         let CollectiveSpec { commutative, uniform, in_place, .. } = *spec;
-        let operation = with_representative_root(spec.operation, spec.network);
+        let operation = representative(spec);
         let bytes = size_class(bytes.unwrap_or(0) as u64);
         Self { operation, bytes, element, commutative, uniform, in_place, resources, set }
     }
 }
 
-/// The operation with the first of the ranks that are as close to all others as its root: a program that takes each rank
-/// as root chooses once for each cluster or host.
-pub(super) fn with_representative_root(operation: Operation, network: &Network) -> Operation {
-    let Some(root) = operation.root() else { return operation };
-    // The nodes of the cluster or host.
-    let nodes = match (network.kind(), network.node_of(root)) {
-        (NetworkKind::Clusters(clusters), node) => clusters.members(clusters.cluster_of(node)),
-        (NetworkKind::Flat(_), node) if network.has_hosts() => {
-            let first = node - node % network.nodes_per_host();
-            first..first + network.nodes_per_host()
-        }
-        (NetworkKind::Flat(_), _) => 0..network.nodes(),
-        _ => return operation,
-    };
-    let first = match network.has_identity_placement() {
-        true => nodes.start,
-        false => (0..root).find(|rank| nodes.contains(&network.node_of(*rank))).unwrap_or(root),
-    };
-    Operation::from_name(operation.name(), first).expect("an operation has its name")
+/// On a flat network all roots are alike, and an operation is chosen for root 0: a program that takes each rank as root
+/// chooses once. On other networks, trees over rank numbers fit better with some roots, and reductions in rank order
+/// take a message more with others.
+fn representative(spec: &CollectiveSpec<'_>) -> Operation {
+    let are_alike =
+        matches!(spec.network.kind(), NetworkKind::Flat(_)) && !spec.network.has_hosts() && spec.commutative;
+    let root = spec.operation.root().filter(|_| !are_alike).unwrap_or(0);
+    Operation::from_name(spec.operation.name(), root).expect("an operation has its name")
 }
 
 /// Chooses an algorithm.
@@ -180,17 +169,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_of_one_host_or_cluster_are_alike() {
-        let representatives = |text: &str| {
+    fn roots_are_alike_on_flat_networks_only() {
+        let representatives = |text: &str, operation: fn(u32) -> Operation, commutative| {
             let network: Network = text.parse().unwrap();
-            let of = |root| with_representative_root(Operation::Bcast { root }, &network).root().unwrap();
+            let of = |root| {
+                let spec = CollectiveSpec { commutative, ..CollectiveSpec::new(operation(root), &network) };
+                representative(&spec).root().unwrap()
+            };
             (0..network.ranks()).map(of).collect::<Vec<_>>()
         };
-        assert_eq!(representatives("flat:5"), [0; 5]);
-        assert_eq!(representatives("flat:9,ppn=3@0+3+1+4+2+5+6"), [0, 1, 0, 1, 0, 1, 6]);
-        assert_eq!(representatives("clusters:(1+2)+(2)"), [0, 1, 1, 3, 3]);
-        assert_eq!(representatives("mesh:2x2"), [0, 1, 2, 3]);
-        assert_eq!(with_representative_root(Operation::Allreduce, &Network::flat(3)), Operation::Allreduce);
+        let (bcast, reduce) = (|root| Operation::Bcast { root }, |root| Operation::Reduce { root });
+        assert_eq!(representatives("flat:5", bcast, true), [0; 5]);
+        assert_eq!(representatives("flat:3", reduce, false), [0, 1, 2]);
+        for text in ["flat:4,ppn=2", "clusters:2x2", "mesh:2x2"] {
+            assert_eq!(representatives(text, bcast, true), [0, 1, 2, 3], "{text}");
+        }
+        let flat = Network::flat(3);
+        assert_eq!(representative(&CollectiveSpec::new(Operation::Allreduce, &flat)), Operation::Allreduce);
     }
 
     #[test]

@@ -127,7 +127,6 @@ impl UncompiledPhases {
     }
 
     /// Executes the phases.
-    #[cold]
     pub(super) fn run(
         &self,
         endpoint: &mut Endpoint,

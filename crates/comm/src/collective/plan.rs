@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use treepie_base::{PredefinedReduction, Result};
+use treepie_collectives::hierarchy::Hosts;
 use treepie_fabric::{self as fabric, AbortReason, Endpoint, HostCollective, SlotClass};
 use treepie_schedule::Operation;
 
@@ -14,7 +15,7 @@ use super::compiled_schedule::{
 };
 use super::job::CollectiveJob;
 use super::{InputBuffer, wrong_length};
-use crate::choice::{Resources, SlotCapacities, Transport};
+use crate::choice::{HostSlots, Resources, SlotCapacities, Transport};
 use crate::comm::Comm;
 
 /// The plan of a call.
@@ -261,14 +262,29 @@ impl Comm {
         self.can_use_segment().then(|| self.segment_capacities(single_copy)).flatten()
     }
 
-    /// The slots of the segments that groups of ranks share, if this communicator may use them: as for
+    /// The slots of the segments that the ranks of each host share, if this communicator may use them: as for
     /// [that of all ranks](Self::can_use_segment). The same on all ranks, also after some have closed theirs.
-    pub(crate) fn host_slots(&self) -> Option<SlotCapacities> {
+    pub(crate) fn host_slots(&self) -> Option<HostSlots> {
         let is_world = self.context() == 0 && self.size() == self.endpoint().size() as usize;
         // What is executed over hosts is not measured.
         let may_use = is_world && !self.is_checked() && self.collectives.meter.is_none();
-        let has_groups = may_use && !self.endpoint().segment_groups().is_empty();
-        has_groups.then(|| self.segment_capacities(false)).flatten()
+        if !may_use || self.endpoint().segment_groups().is_empty() || !self.hosts_share_segments() {
+            return None;
+        }
+        let slots = self.segment_capacities(false)?;
+        let on_machine = self.ranks_per_core().map_or(1, |ranks| ranks.ceil() as u32);
+        Some(HostSlots { slots, ranks_per_core: on_machine.max(self.endpoint().ranks_per_host_core()) })
+    }
+
+    /// Whether the ranks of each host of the network, or of each innermost cluster, share a segment.
+    fn hosts_share_segments(&self) -> bool {
+        *self.collectives.hosts_share_segments.get_or_init(|| {
+            let hosts = self.network().ok().and_then(|network| Hosts::new(network, None));
+            let endpoint = self.endpoint();
+            let groups = endpoint.segment_groups();
+            let share = |ranks: &Vec<u32>| ranks.iter().all(|rank| groups[*rank as usize] == groups[ranks[0] as usize]);
+            hosts.is_some_and(|hosts| hosts.ranks().iter().all(share))
+        })
     }
 
     /// A schedule over hosts, compiled for the segment of this rank's group, unless that was closed.

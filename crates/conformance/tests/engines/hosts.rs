@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::COLLECTIVES;
 use crate::running::{SUITE, passes};
+use crate::{COLLECTIVES, mpi_with};
 
 /// Segments of at most this number of ranks.
 fn in_groups_of(ranks: &str, arguments: &[&str]) {
@@ -15,6 +15,13 @@ fn in_groups_of(ranks: &str, arguments: &[&str]) {
 /// Groups of three, three and two ranks, and every algorithm.
 pub(crate) fn groups_on_threads(ranks: usize) {
     in_groups_of("3", &["--threads", &ranks.to_string(), "algorithms/"]);
+}
+
+/// MPICH takes odd and even ranks for those of two hosts.
+pub(crate) fn hosts_on_mpich(ranks: usize) {
+    for cases in [COLLECTIVES, "algorithms/"] {
+        mpi_with("mpirun.mpich", &[], ranks, &[cases], &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")]);
+    }
 }
 
 /// A group of one rank.

@@ -36,6 +36,11 @@ impl Endpoint {
         self.fabric.segment_groups()
     }
 
+    /// The most ranks for each core of a host, rounded up, where ranks are on several hosts.
+    pub fn ranks_per_host_core(&self) -> u32 {
+        self.fabric.ranks_per_host_core()
+    }
+
     /// Sets the operation that the next rounds belong to, and whether it has messages, too.
     #[inline]
     pub fn begin_segment_op(&mut self, context: u32, tag: u64, call: CallSignature, has_messages: bool) {

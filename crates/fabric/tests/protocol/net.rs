@@ -60,6 +60,10 @@ pub(crate) struct Net {
     bits: HashMap<(u32, u64), u64>,
     liveness: Vec<Liveness>,
     liveness_epoch: u32,
+    /// The records that a rank may have in all of its channels together.
+    pub(crate) port: usize,
+    /// The receivers of all records so far.
+    pub(crate) sent: Vec<u32>,
 }
 
 impl Net {
@@ -77,6 +81,8 @@ impl Net {
             bits: HashMap::new(),
             liveness: vec![Liveness::Alive; size as usize],
             liveness_epoch: 0,
+            port: usize::MAX,
+            sent: Vec::new(),
         }))
     }
 
@@ -134,11 +140,16 @@ impl Fabric for Port {
         assert!(body.len() <= self.max_body());
         let mut net = self.net.borrow_mut();
         let capacity = net.capabilities.capacity;
+        let of_rank = net.channels.iter().filter(|((from, _), _)| *from == self.rank);
+        if of_rank.map(|(_, channel)| channel.len()).sum::<usize>() >= net.port {
+            return false;
+        }
         let channel = net.channels.entry((self.rank, to)).or_default();
         if channel.len() >= capacity {
             return false;
         }
         channel.push_back((head, body.to_vec()));
+        net.sent.push(to);
         net.sent_to[to as usize] += 1;
         true
     }

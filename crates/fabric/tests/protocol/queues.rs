@@ -106,6 +106,39 @@ fn protocol_messages_of_two_sources() {
     }
 }
 
+/// Where the engine has room for few records to all ranks together, none waits for all records to another: eager messages
+/// leave in the order in which they were sent, and the records of long ones in turn.
+#[test]
+fn records_to_several_ranks_leave_in_order() {
+    for len in [32, 5000] {
+        let net = Net::new(Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1)), 4, WIDE);
+        net.borrow_mut().port = 2;
+        let mut all: [Endpoint; 4] = std::array::from_fn(|rank| Endpoint::new(Box::new(Port::new(&net, rank as u32))));
+        for receiver in &mut all[1..] {
+            for tag in 0..4 {
+                receive(receiver, 1, tag);
+            }
+        }
+        for tag in 0..4 {
+            for to in [2, 3, 1] {
+                let started = pending(&mut all[0], Address { to, ..address(1, tag) }, len);
+                started.into_iter().for_each(|id| all[0].abandon(id));
+            }
+        }
+        settle(&mut all.each_mut());
+        let sent: Vec<u32> = net.borrow().sent.iter().copied().filter(|to| *to != 0).collect();
+        let of_each = if len == 32 { 4 } else { 4 * (1 + 5) };
+        assert_eq!(sent.len(), 3 * of_each);
+        // In turn: no rank is ahead of another by more than what the messages of one tag have.
+        let ahead = |end: usize| {
+            let counts = [1, 2, 3].map(|rank| sent[..end].iter().filter(|to| **to == rank).count());
+            counts.iter().max().unwrap() - counts.iter().min().unwrap()
+        };
+        let most = (0..sent.len()).map(ahead).max().unwrap();
+        assert!(most <= if len == 32 { 1 } else { 3 }, "{most} records ahead, {len} bytes: {sent:?}");
+    }
+}
+
 #[test]
 fn a_transfer_blocks_only_messages_of_its_source() {
     let [mut sink, mut a, mut b] = endpoints(WIDE);

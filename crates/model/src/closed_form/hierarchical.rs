@@ -3,7 +3,7 @@
 //! As the P-LogP paper's pipelines, T = (s-1) gamma + lambda: lambda is the time of a segment up the trees of all levels,
 //! among the coordinators and down again, gamma that of the busiest link or port. All groups of a level are as large as
 //! the largest, and where links differ all are as slow as the slowest that is used. An estimate, within about a quarter
-//! of the walk.   [P-LogP paper 3.1.2, 3.4]
+//! of the walk; of an all-to-all, half.   [P-LogP paper 3.1.2, 3.4]
 
 use treepie_schedule::{Operation, SEGMENTS_IN_FLIGHT};
 use treepie_topology::{Clusters, Network};

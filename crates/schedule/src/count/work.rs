@@ -5,7 +5,7 @@ use crate::layout::{BlockLayouts, BufferMap};
 use crate::op::ScheduleOp;
 use crate::schedule::{Schedule, for_each_lane_of};
 
-/// The work of all ranks. Lengths are in elements.
+/// The work of some ranks together. Lengths are in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkCounts {
     /// Messages.

@@ -8,6 +8,7 @@ use crate::slot_rounds::LARGE_SLOTS;
 /// Bytes of the state of a segment, before its flags: two cache lines, as processors fetch lines in pairs, and the flags
 /// change all the time.
 const STATE_BYTES: usize = 128;
+const _: () = assert!(size_of::<super::SegmentState>() <= STATE_BYTES);
 
 /// Sizes and offsets of the parts of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! Choices on hosts of several ranks, whose messages are cheaper within a host.
 
 use treepie_collectives::registry::{self, CollectiveSpec, NetworkRequirement};
+use treepie_model::Profile;
 use treepie_model::predict::MessageCosts;
 use treepie_schedule::Operation;
 use treepie_sim::Settings;
 use treepie_sim::costs::{LogGP, SharedMemoryCosts};
 use treepie_topology::Network;
 
-use super::super::{ChoiceInput, Resources};
+use super::super::{ChoiceInput, HostSlots, Resources, Transport};
 use super::simulated_on;
 
 /// Messages of 20 us between hosts, and 0.5 us within.
@@ -47,6 +48,44 @@ fn hierarchical_algorithms_are_chosen_where_they_are_faster() {
         }
     }
     assert!(hierarchical > 40, "of 66, {hierarchical} are hierarchical");
+}
+
+/// Within hosts ranks use their segments, if they have some, and a core each.
+#[test]
+fn segments_of_hosts_are_used_where_they_are_faster() {
+    use Operation::{Allgather, Allreduce, Barrier};
+    let network: Network = "flat:32,ppn=8".parse().unwrap();
+    let mut profile = settings().profile(&network);
+    let machine = Profile::on_machine(8.0);
+    (profile.shared_segment, profile.scheduling) = (machine.shared_segment, machine.scheduling);
+    let best = |operation, bytes, host_slots| {
+        let resources = Resources { host_slots, ..Resources::default() };
+        let spec = CollectiveSpec::new(operation, &network);
+        let costs = MessageCosts::on_network(&profile, &network);
+        let input = ChoiceInput { spec, bytes, element: 8, costs, resources };
+        let best = input.best().unwrap();
+        (best.id(), best.transport, best.prediction.total())
+    };
+    for operation in [Barrier, Operation::Bcast { root: 9 }, Operation::Reduce { root: 9 }, Allreduce, Allgather] {
+        let bytes = if operation == Allgather { 256 } else { 8 };
+        let (other, _, by_messages) = best(operation, bytes, None);
+        let (id, transport, time) = best(operation, bytes, Some(HostSlots::DEDICATED));
+        println!("{id} {time:.1} us, {other} {by_messages:.1} us");
+        assert!(transport == Transport::Hosts && time < by_messages && id.contains("/smp:inter="), "{id}");
+        // Ranks that share cores wait for each other in each round.
+        let (_, _, crowded) = best(operation, bytes, Some(HostSlots { ranks_per_core: 8, ..HostSlots::DEDICATED }));
+        assert!(crowded > time, "{id}: {crowded:.1} us");
+    }
+    let given = |id: &str| {
+        let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
+        let costs = MessageCosts::on_network(&profile, &network);
+        let resources = Resources { host_slots: Some(HostSlots::DEDICATED), ..Resources::default() };
+        ChoiceInput { spec, bytes: 8 << 20, element: 8, costs, resources }.complete(id, None)
+    };
+    // An algorithm that is given has the segments that it would be chosen with.
+    let (segments, transport) = given("bcast/smp:inter=chain");
+    assert!(segments > 4 && transport == Transport::Hosts, "{segments}");
+    assert_eq!(given("bcast/smp"), (1, Transport::Hosts));
 }
 
 /// On more ranks than are walked over, too, with ranks in order and dealt to the hosts in turn.
