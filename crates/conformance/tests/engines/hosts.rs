@@ -19,13 +19,10 @@ pub(crate) fn groups_on_threads(ranks: usize) {
 
 /// MPICH takes odd and even ranks for those of two hosts.
 pub(crate) fn hosts_on_mpich(ranks: usize) {
-    for cases in [COLLECTIVES, "algorithms/"] {
-        mpi_with("mpirun.mpich", &[], ranks, &[cases], &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")]);
-    }
+    mpi_with("mpirun.mpich", &[], ranks, &[COLLECTIVES], &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")]);
 }
 
 /// A group of one rank.
 pub(crate) fn groups_on_shm(ranks: usize) {
     in_groups_of("2", &["--shm", &ranks.to_string(), COLLECTIVES]);
-    in_groups_of("3", &["--shm", &ranks.to_string(), "algorithms/"]);
 }
