@@ -120,8 +120,7 @@ pub(crate) fn networks(ranks: usize) -> Vec<String> {
         1 => vec!["torus:1", "clusters:1"],
         2 => vec!["torus:2", "mesh:2", "clusters:1+1"],
         4 => vec!["torus:2x2", "mesh:4", "torus:2x2,wrap=yn", "clos:r6,t4", "clusters:1+3", "flat:4,ppn=2"],
-        6 => vec!["torus:2x3", "mesh:3x2", "clusters:1+3+2", "clusters:(1+2)+(2+1)", "flat:6,ppn=3@0+3+1+4+2+5"],
-        7 => vec!["torus:7", "mesh:7", "clusters:1+6", "clusters:2+2+2+1"],
+        6 => vec!["torus:2x3", "mesh:3x2", "clusters:1+3+2", "clusters:(1+2)+(2+1)"],
         8 => vec![
             "torus:2x2x2",
             "torus:2x4",
@@ -129,7 +128,6 @@ pub(crate) fn networks(ranks: usize) -> Vec<String> {
             "torus:4x2,wrap=yn",
             "clos:r6,t4",
             "clusters:3+5",
-            "clusters:3+3+2",
             "clusters:2x2x2",
             "flat:8,ppn=4",
         ],

@@ -57,7 +57,7 @@ impl Loss {
 fn losses() -> Vec<Loss> {
     let names = registry::all().iter().filter(|algorithm| {
         let name = algorithm.name();
-        name.starts_with("hierarchical") || name == "magpie" || name == "smp"
+        name.starts_with("hierarchical") || name == "magpie"
     });
     let ids = names.map(|algorithm| algorithm.id.clone()).chain(WITH_ARGUMENTS.map(str::to_owned));
     let losses =

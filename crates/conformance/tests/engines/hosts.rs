@@ -2,27 +2,33 @@
 
 use std::process::Command;
 
+use crate::mpi_with;
 use crate::running::{SUITE, passes};
-use crate::{COLLECTIVES, mpi_with};
 
-/// Segments of at most this number of ranks.
-fn in_groups_of(ranks: &str, arguments: &[&str]) {
-    let mut command = Command::new(SUITE);
-    command.args(arguments).env("TREEPIE_SHARED_SEGMENT", ranks);
-    passes(&format!("segments of {ranks} ranks, {arguments:?}"), &mut command);
+/// Every algorithm on the network of the world, and what calls choose on it.
+const CASES: [&str; 2] = ["algorithms/world/", "collectives/"];
+
+/// Segments of at most this number of ranks, which are those of the clusters.
+fn in_groups_of(most: &str, clusters: &str, engine: [&str; 2]) {
+    for cases in CASES {
+        let mut command = Command::new(SUITE);
+        command.args(engine).arg(cases).env("TREEPIE_SHARED_SEGMENT", most).env("TREEPIE_NETWORK", clusters);
+        passes(&format!("{cases} on {clusters}, which share segments, {engine:?}"), &mut command);
+    }
 }
 
-/// Groups of three, three and two ranks, and every algorithm.
 pub(crate) fn groups_on_threads(ranks: usize) {
-    in_groups_of("3", &["--threads", &ranks.to_string(), "algorithms/"]);
+    in_groups_of("3", "clusters:3+3+2", ["--threads", &ranks.to_string()]);
+}
+
+/// One of the groups has one rank.
+pub(crate) fn groups_on_shm(ranks: usize) {
+    in_groups_of("2", "clusters:2+2+2+1", ["--shm", &ranks.to_string()]);
 }
 
 /// MPICH takes odd and even ranks for those of two hosts.
 pub(crate) fn hosts_on_mpich(ranks: usize) {
-    mpi_with("mpirun.mpich", &[], ranks, &[COLLECTIVES], &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")]);
-}
-
-/// A group of one rank.
-pub(crate) fn groups_on_shm(ranks: usize) {
-    in_groups_of("2", &["--shm", &ranks.to_string(), COLLECTIVES]);
+    for cases in CASES {
+        mpi_with("mpirun.mpich", &[], ranks, &[cases], &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")]);
+    }
 }
