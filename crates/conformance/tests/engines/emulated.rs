@@ -28,10 +28,11 @@ pub(crate) fn emulated_on_shm(ranks: usize) {
 /// Unequal clusters with room for several coordinators, close to each other, as every algorithm is tried on them.
 const EIGHT: &str = "clusters:3+5,wan=20us/1GBps,lan=1us/10GBps";
 
-/// Every algorithm over the clusters of the world.
+/// Every algorithm over the clusters of the world; in long runs also on networks that other links join.
 fn emulated_algorithms(engine: &str, ranks: usize) {
     let mut command = Command::new(SUITE);
-    command.args([engine, &ranks.to_string(), "algorithms/"]).env("TREEPIE_EMULATE", EIGHT);
+    let cases = if is_long_run() { "algorithms/" } else { "algorithms/world/" };
+    command.args([engine, &ranks.to_string(), cases]).env("TREEPIE_EMULATE", EIGHT);
     passes(&format!("algorithms over emulated links on {engine}, {ranks} ranks"), &mut command);
 }
 
