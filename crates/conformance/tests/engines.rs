@@ -324,6 +324,12 @@ fn more_mpich(ranks: usize) {
     }
 }
 
+fn more_collectives_without_single_copy(ranks: usize) {
+    if !is_left_to_long_runs("collectives without single copy") {
+        collectives_without_single_copy(ranks);
+    }
+}
+
 /// Whether a number of MPI ranks is left to long runs: 7 and 8 take 15 to 32 s each, and other engines cover 1.
 fn is_too_slow(ranks: usize) -> bool {
     let too_slow = (ranks > 5 || ranks == 1) && !is_long_run();
@@ -412,7 +418,8 @@ runs! {
     collectives_on_shm_7: more_collectives_on_shm(7);
     shm_without_single_copy_2: shm_without_single_copy(2);
     shm_without_single_copy_3: more_without_single_copy(3);
-    collectives_without_single_copy_8: collectives_without_single_copy(8);
+    collectives_without_single_copy_5: collectives_without_single_copy(5);
+    collectives_without_single_copy_8: more_collectives_without_single_copy(8);
     disruptive_on_threads_8: disruptive_on_threads(8);
     disruptive_on_shm_3: disruptive_on_shm(3);
     disruptive_on_shm_8: disruptive_on_shm(8);
