@@ -25,6 +25,7 @@ mod scoped;
 mod segment_schedule;
 pub(crate) mod selection;
 mod selector;
+mod slots;
 mod steps;
 pub(crate) mod store_and_forward;
 

@@ -92,14 +92,14 @@ pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments
     if !algorithm.parameters.contains(&Parameter::Segments) || n < 2.0 || !can_overlap {
         return 1;
     }
-    if input.spec.network.as_clusters().is_some()
-        && input.closed_form(algorithm, &Arguments { segments: 1, ..*arguments }).is_none()
-    {
-        return hierarchical::segments(input, algorithm, arguments);
-    }
-    // Without a formula there is nothing to plan by, and no need to count.
-    if input.closed_form(algorithm, &Arguments { segments: 1, ..*arguments }).is_none() {
-        return 1;
+    let unit = input.element.max((n as u64).div_ceil(MAX_SEGMENTS));
+    // Long messages over clusters have no formula, but short segments may.
+    let most = (n as u64).div_ceil(unit) as u32;
+    let has_formula = |segments| input.closed_form(algorithm, &Arguments { segments, ..*arguments }).is_some();
+    if ![1, most].into_iter().any(has_formula) {
+        // Without a formula there is nothing to plan by, and no need to count.
+        let is_clusters = input.spec.network.as_clusters().is_some();
+        return if is_clusters { hierarchical::segments(input, algorithm, arguments) } else { 1 };
     }
     let work = input.work(algorithm, arguments);
     let time = |segments: f64| {
@@ -108,7 +108,6 @@ pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments
         let work = work.map(|work| with_segments(work, arguments.segments));
         Some(input.costs.at_least_work(critical, work.as_ref()).total())
     };
-    let unit = input.element.max((n as u64).div_ceil(MAX_SEGMENTS));
     let plan = plan_segments(n as u64, unit, |_, segments| {
         (PipelineCost { gamma: 0.0, lambda: time(segments).unwrap_or(f64::INFINITY) }, ())
     });

@@ -9,11 +9,11 @@ use treepie_fabric::{self as fabric, AbortReason, Endpoint, HostCollective, Slot
 use treepie_schedule::Operation;
 
 use super::call::{CallMode, CollectiveCall, ReduceFn};
-use super::compiled_schedule::{
-    AGREEMENT_CALL_ID, CompiledSchedule, Instance, LARGE_CALL, encode_call_id, publish, read, wait_for_all,
-    with_instance_number, write,
-};
+use super::compiled_schedule::{CompiledSchedule, Instance};
 use super::job::CollectiveJob;
+use super::slots::{
+    AGREEMENT_CALL_ID, LARGE_CALL, encode_call_id, publish, read, wait_for_all, with_instance_number, write,
+};
 use super::{InputBuffer, wrong_length};
 use crate::choice::{HostSlots, Resources, SlotCapacities, Transport};
 use crate::comm::Comm;
