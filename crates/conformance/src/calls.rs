@@ -178,10 +178,10 @@ pub(crate) fn alltoallv<T: Element>(comm: &Comm, count: usize) -> Outcome {
 }
 
 /// Elements of reductions.
-pub(crate) trait Operand: Pod + PartialEq + std::fmt::Debug {}
-impl<T: Pod + PartialEq + std::fmt::Debug> Operand for T {}
+pub(crate) trait Operand: Pod + Send + PartialEq + std::fmt::Debug {}
+impl<T: Pod + Send + PartialEq + std::fmt::Debug> Operand for T {}
 
-pub(crate) fn reduce<T: Operand, R: Reduction<T>>(
+pub(crate) fn reduce<T: Operand, R: Reduction<T> + 'static>(
     comm: &Comm,
     case: &ReductionCase<T, R>,
     count: usize,
@@ -197,7 +197,7 @@ pub(crate) fn reduce<T: Operand, R: Reduction<T>>(
     Ok(())
 }
 
-pub(crate) fn reduce_in_place<T: Operand, R: Reduction<T>>(
+pub(crate) fn reduce_in_place<T: Operand, R: Reduction<T> + 'static>(
     comm: &Comm,
     case: &ReductionCase<T, R>,
     count: usize,
@@ -210,7 +210,11 @@ pub(crate) fn reduce_in_place<T: Operand, R: Reduction<T>>(
     Ok(())
 }
 
-pub(crate) fn allreduce<T: Operand, R: Reduction<T>>(comm: &Comm, case: &ReductionCase<T, R>, count: usize) -> Outcome {
+pub(crate) fn allreduce<T: Operand, R: Reduction<T> + 'static>(
+    comm: &Comm,
+    case: &ReductionCase<T, R>,
+    count: usize,
+) -> Outcome {
     let want = case.result(0..comm.size(), count);
     let data = case.contribution(comm.rank(), count);
     let mut into = poisoned(count);
@@ -220,7 +224,7 @@ pub(crate) fn allreduce<T: Operand, R: Reduction<T>>(comm: &Comm, case: &Reducti
     Ok(())
 }
 
-pub(crate) fn allreduce_in_place<T: Operand, R: Reduction<T>>(
+pub(crate) fn allreduce_in_place<T: Operand, R: Reduction<T> + 'static>(
     comm: &Comm,
     case: &ReductionCase<T, R>,
     count: usize,
@@ -233,7 +237,7 @@ pub(crate) fn allreduce_in_place<T: Operand, R: Reduction<T>>(
     Ok(())
 }
 
-pub(crate) fn reduce_scatter_block<T: Operand, R: Reduction<T>>(
+pub(crate) fn reduce_scatter_block<T: Operand, R: Reduction<T> + 'static>(
     comm: &Comm,
     case: &ReductionCase<T, R>,
     count: usize,
@@ -248,7 +252,7 @@ pub(crate) fn reduce_scatter_block<T: Operand, R: Reduction<T>>(
     Ok(())
 }
 
-pub(crate) fn reduce_scatter_block_in_place<T: Operand, R: Reduction<T>>(
+pub(crate) fn reduce_scatter_block_in_place<T: Operand, R: Reduction<T> + 'static>(
     comm: &Comm,
     case: &ReductionCase<T, R>,
     count: usize,
@@ -261,7 +265,7 @@ pub(crate) fn reduce_scatter_block_in_place<T: Operand, R: Reduction<T>>(
     Ok(())
 }
 
-pub(crate) fn reduce_scatter<T: Operand, R: Reduction<T>>(
+pub(crate) fn reduce_scatter<T: Operand, R: Reduction<T> + 'static>(
     comm: &Comm,
     case: &ReductionCase<T, R>,
     counts: &[usize],
@@ -277,7 +281,11 @@ pub(crate) fn reduce_scatter<T: Operand, R: Reduction<T>>(
     Ok(())
 }
 
-pub(crate) fn scan<T: Operand, R: Reduction<T>>(comm: &Comm, case: &ReductionCase<T, R>, count: usize) -> Outcome {
+pub(crate) fn scan<T: Operand, R: Reduction<T> + 'static>(
+    comm: &Comm,
+    case: &ReductionCase<T, R>,
+    count: usize,
+) -> Outcome {
     let want = case.result(0..comm.rank() + 1, count);
     let data = case.contribution(comm.rank(), count);
     let mut into = poisoned(count);
@@ -287,7 +295,7 @@ pub(crate) fn scan<T: Operand, R: Reduction<T>>(comm: &Comm, case: &ReductionCas
     Ok(())
 }
 
-pub(crate) fn scan_in_place<T: Operand, R: Reduction<T>>(
+pub(crate) fn scan_in_place<T: Operand, R: Reduction<T> + 'static>(
     comm: &Comm,
     case: &ReductionCase<T, R>,
     count: usize,
@@ -298,7 +306,11 @@ pub(crate) fn scan_in_place<T: Operand, R: Reduction<T>>(
     Ok(())
 }
 
-pub(crate) fn exscan<T: Operand, R: Reduction<T>>(comm: &Comm, case: &ReductionCase<T, R>, count: usize) -> Outcome {
+pub(crate) fn exscan<T: Operand, R: Reduction<T> + 'static>(
+    comm: &Comm,
+    case: &ReductionCase<T, R>,
+    count: usize,
+) -> Outcome {
     let first = comm.rank() == 0;
     let data = case.contribution(comm.rank(), count);
     let mut into = poisoned(count);
@@ -311,7 +323,7 @@ pub(crate) fn exscan<T: Operand, R: Reduction<T>>(comm: &Comm, case: &ReductionC
     Ok(())
 }
 
-pub(crate) fn exscan_in_place<T: Operand, R: Reduction<T>>(
+pub(crate) fn exscan_in_place<T: Operand, R: Reduction<T> + 'static>(
     comm: &Comm,
     case: &ReductionCase<T, R>,
     count: usize,

@@ -1,6 +1,9 @@
 //! Self-describing data: a seed and the position determine every byte.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::{LazyLock, Mutex};
 
 use treepie::{Pod, Rank};
 
@@ -56,7 +59,7 @@ pub(crate) fn checksum(data: &[u8]) -> u64 {
 }
 
 /// An element type of messages.
-pub(crate) trait Element: Pod + PartialEq + Debug {
+pub(crate) trait Element: Pod + Send + PartialEq + Debug {
     /// A value that depends on its number.
     fn from_number(number: u64) -> Self;
 }
@@ -110,8 +113,35 @@ impl Element for Particle {
 
 /// `len` elements that depend on their owner.
 pub(crate) fn series<T: Element>(owner: Rank, len: usize) -> Vec<T> {
-    (0..len as u64).map(|i| T::from_number(owner as u64 * 1_000_003 + i)).collect()
+    remembered::<T, T>([owner, len, 0, 0], || {
+        (0..len as u64).map(|i| T::from_number(owner as u64 * 1_000_003 + i)).collect()
+    })
 }
+
+/// Elements that a type and numbers determine, computed once in a process and remembered for a while: every rank needs the
+/// same for every algorithm, and making them took most of the time of these tests.
+pub(crate) fn remembered<K: 'static, T: Pod + Send>(numbers: [usize; 4], compute: impl FnOnce() -> Vec<T>) -> Vec<T> {
+    let key = (TypeId::of::<(K, T)>(), numbers);
+    let memory = || MEMORY.lock().expect("no thread panics while it holds the lock");
+    if let Some(known) = memory().get(&key) {
+        return known.downcast_ref::<Vec<T>>().expect("the type is part of the key").clone();
+    }
+    let elements = compute();
+    let mut memory = memory();
+    if memory.len() == MAX_REMEMBERED {
+        memory.clear();
+    }
+    memory.insert(key, Box::new(elements.clone()));
+    elements
+}
+
+/// Vectors by type and numbers.
+type Memory = HashMap<(TypeId, [usize; 4]), Box<dyn Any + Send>>;
+
+static MEMORY: LazyLock<Mutex<Memory>> = LazyLock::new(Mutex::default);
+
+/// Those of all ranks, for several lengths and types.
+const MAX_REMEMBERED: usize = 256;
 
 /// Checks that `got` is the [`series`] of this owner.
 #[track_caller]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use treepie::{Commutative, MaxLoc, MinLoc, Pod, Reduction, Sum, ValueLoc, commutative};
 
-use crate::payload::Element;
+use crate::payload::{Element, remembered};
 
 /// An operator, and a function that makes its elements from numbers.
 pub(crate) struct ReductionCase<T, R> {
@@ -12,14 +12,22 @@ pub(crate) struct ReductionCase<T, R> {
     pub(crate) element: fn(u64) -> T,
 }
 
-impl<T: Pod, R: Reduction<T>> ReductionCase<T, R> {
+impl<T: Pod + Send, R: Reduction<T> + 'static> ReductionCase<T, R> {
     /// The contribution of a rank.
     pub(crate) fn contribution(&self, rank: usize, len: usize) -> Vec<T> {
-        (0..len as u64).map(|i| (self.element)(rank as u64 * 1_000_003 + i)).collect()
+        remembered::<Self, T>([self.element as usize, rank, rank, len], || {
+            (0..len as u64).map(|i| (self.element)(rank as u64 * 1_000_003 + i)).collect()
+        })
     }
 
     /// The reduction of the contributions of `ranks` in rank order.
     pub(crate) fn result(&self, ranks: Range<usize>, len: usize) -> Vec<T> {
+        remembered::<(Self, ()), T>([self.element as usize, ranks.start, ranks.end, len], || {
+            self.computed_result(ranks.clone(), len)
+        })
+    }
+
+    fn computed_result(&self, ranks: Range<usize>, len: usize) -> Vec<T> {
         let operator = (self.operator)();
         let all = ranks.map(|rank| self.contribution(rank, len));
         let combine = |left: Vec<T>, right: Vec<T>| {

@@ -125,21 +125,26 @@ fn parts_of_shm(ranks: usize) {
     passes(&format!("parts of shm, {ranks} ranks"), &mut command);
 }
 
-/// The same with shared rank tables.
+/// Cases that communicate much.
+const MUCH: &str = "splits/,exchanges/,nonblocking,in-flight,collectives/,active/";
+
+/// The same with shared rank tables; short runs have only cases with much communication.
 fn shared_tables_on_shm(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), "--parts"]).env("TREEPIE_ALGORITHM", "split/distributed:sorters=2");
-    passes(&format!("shared tables on shm, {ranks} ranks"), &mut command);
+    shared_tables(["--shm", &ranks.to_string()], "split/distributed:sorters=2");
 }
 
-/// The same where reading a shared table takes messages; short runs have only cases with much communication.
+/// The same where reading a shared table takes messages.
 fn simulated_shared_tables(ranks: usize) {
+    shared_tables(["--sim", &ranks.to_string()], "split/quick:sorters=3");
+}
+
+fn shared_tables(engine: [&str; 2], split: &str) {
     let mut command = Command::new(SUITE);
-    command.args(["--sim", &ranks.to_string(), "--parts"]).env("TREEPIE_ALGORITHM", "split/quick:sorters=3");
+    command.args(engine).arg("--parts").env("TREEPIE_ALGORITHM", split);
     if !is_long_run() {
-        command.arg("splits/,exchanges/,nonblocking,in-flight,collectives/,active/");
+        command.arg(MUCH);
     }
-    passes(&format!("shared tables, {ranks} simulated ranks"), &mut command);
+    passes(&format!("shared tables, {engine:?}"), &mut command);
 }
 
 /// The same over MPI, with cases that communicate much.
@@ -251,7 +256,9 @@ fn simulated_algorithms(ranks: usize) {
 fn simulated_networks(ranks: usize) {
     let few = ranks - 3;
     let others = [format!("clos:r8,t4,n{ranks}"), format!("clusters:{few}+3"), format!("clusters:({few}+1)+(2)")];
-    sim(&format!("torus:2x{}", ranks / 2), Some(ALGORITHMS));
+    // On the world is enough in short runs, which run all cases on a flat network.
+    let cases = if is_long_run() { ALGORITHMS } else { "algorithms/world/" };
+    sim(&format!("torus:2x{}", ranks / 2), Some(cases));
     others.iter().filter(|_| is_long_run()).for_each(|network| sim(network, Some(ALGORITHMS)));
 }
 

@@ -98,20 +98,20 @@ pub struct PartitionMessage {
 /// concatenated lists of each half are cut into equal parts, one per rank of the other half. Halves of equal size
 /// exchange in pairs.   [RandomAccess paper, section 2]
 pub fn partition_exchange(ranks: u32) -> Vec<PartitionMessage> {
+    (0..ranks).flat_map(|rank| partition_partners(ranks, rank)).collect()
+}
+
+/// The messages that a rank of a partition sends there, in the order of the parts of its list. It receives from the same
+/// ranks.
+pub fn partition_partners(ranks: u32, rank: u32) -> impl Iterator<Item = PartitionMessage> {
     let (small, large) = (u64::from(ranks / 2), u64::from(ranks.div_ceil(2)));
-    let mut messages = Vec::new();
-    let mut half = |(first, senders): (u64, u64), (other, receivers): (u64, u64)| {
-        for from in 0..senders {
-            // In units such that a list has `receivers` and a part has `senders` units.
-            let (begin, end) = (from * receivers, (from + 1) * receivers);
-            for to in begin / senders..end.div_ceil(senders) {
-                let common = end.min((to + 1) * senders) - begin.max(to * senders);
-                let share = common as f64 / receivers as f64;
-                messages.push(PartitionMessage { from: (first + from) as u32, to: (other + to) as u32, share });
-            }
-        }
-    };
-    half((0, small), (small, large));
-    half((small, large), (0, small));
-    messages
+    let is_small = u64::from(rank) < small;
+    let (from, senders) = if is_small { (u64::from(rank), small) } else { (u64::from(rank) - small, large) };
+    let (other, receivers) = if is_small { (small, large) } else { (0, small) };
+    // In units such that a list has `receivers` and a part has `senders` units.
+    let (begin, end) = (from * receivers, (from + 1) * receivers);
+    (begin / senders..end.div_ceil(senders)).map(move |to| {
+        let common = end.min((to + 1) * senders) - begin.max(to * senders);
+        PartitionMessage { from: rank, to: (other + to) as u32, share: common as f64 / receivers as f64 }
+    })
 }

@@ -2,15 +2,17 @@
 
 use std::process::Command;
 
-use crate::COLLECTIVES;
 use crate::running::{SUITE, is_long_run, passes};
+use crate::{COLLECTIVES, is_left_to_long_runs};
 
 /// Clusters of two and three ranks, with links fast enough for a test.
 const LINKS: &str = "clusters:2+3,wan=100us/200MBps,lan=5us/2GBps";
 
 pub(crate) fn emulated_on_threads(ranks: usize) {
     let mut command = Command::new(SUITE);
-    command.args(["--threads", &ranks.to_string(), COLLECTIVES]).env("TREEPIE_EMULATE", LINKS);
+    // Every algorithm runs on other clusters, below.
+    let cases = if is_long_run() { COLLECTIVES } else { EMULATED };
+    command.args(["--threads", &ranks.to_string(), cases]).env("TREEPIE_EMULATE", LINKS);
     passes(&format!("emulated links on threads, {ranks} ranks"), &mut command);
 }
 
@@ -37,6 +39,9 @@ fn emulated_algorithms(engine: &str, ranks: usize) {
 }
 
 pub(crate) fn emulated_algorithms_on_threads(ranks: usize) {
+    if is_left_to_long_runs("algorithms over emulated links on threads") {
+        return;
+    }
     emulated_algorithms("--threads", ranks);
 }
 

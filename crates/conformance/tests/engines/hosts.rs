@@ -3,14 +3,15 @@
 use std::process::Command;
 
 use crate::mpi_with;
-use crate::running::{SUITE, passes};
+use crate::running::{SUITE, is_long_run, passes};
 
-/// Every algorithm on the network of the world, and what calls choose on it.
-const CASES: [&str; 2] = ["algorithms/world/", "collectives/"];
+/// What calls choose on the network of the world, and every algorithm on it.
+const CHOSEN: &str = "collectives/";
+const EVERY: &str = "algorithms/world/";
 
 /// Segments of at most this number of ranks, which are those of the clusters.
-fn in_groups_of(most: &str, clusters: &str, engine: [&str; 2]) {
-    for cases in CASES {
+fn in_groups_of(most: &str, clusters: &str, engine: [&str; 2], cases: &[&str]) {
+    for cases in cases {
         let mut command = Command::new(SUITE);
         command.args(engine).arg(cases).env("TREEPIE_SHARED_SEGMENT", most).env("TREEPIE_NETWORK", clusters);
         passes(&format!("{cases} on {clusters}, which share segments, {engine:?}"), &mut command);
@@ -18,17 +19,18 @@ fn in_groups_of(most: &str, clusters: &str, engine: [&str; 2]) {
 }
 
 pub(crate) fn groups_on_threads(ranks: usize) {
-    in_groups_of("3", "clusters:3+3+2", ["--threads", &ranks.to_string()]);
+    let cases = if is_long_run() { &[CHOSEN, EVERY][..] } else { &[CHOSEN] };
+    in_groups_of("3", "clusters:3+3+2", ["--threads", &ranks.to_string()], cases);
 }
 
 /// One of the groups has one rank.
 pub(crate) fn groups_on_shm(ranks: usize) {
-    in_groups_of("2", "clusters:2+2+2+1", ["--shm", &ranks.to_string()]);
+    in_groups_of("3", "clusters:3+3+1", ["--shm", &ranks.to_string()], &[CHOSEN, EVERY]);
 }
 
 /// MPICH takes odd and even ranks for those of two hosts.
 pub(crate) fn hosts_on_mpich(ranks: usize) {
-    for cases in CASES {
+    for cases in [CHOSEN, EVERY] {
         mpi_with("mpirun.mpich", &[], ranks, &[cases], &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")]);
     }
 }
