@@ -223,6 +223,18 @@ fn shm_without_single_copy(ranks: usize) {
     passes(&format!("shm without single copy, {ranks} ranks"), &mut command);
 }
 
+/// Cases of long messages.
+fn long_messages_without_single_copy(ranks: usize) {
+    if is_long_run() {
+        return shm_without_single_copy(ranks);
+    }
+    let mut command = Command::new(SUITE);
+    command.args(["--shm", &ranks.to_string(), LONG_MESSAGES]).env("TREEPIE_SINGLE_COPY", "off");
+    passes(&format!("long messages on shm without single copy, {ranks} ranks"), &mut command);
+}
+
+const LONG_MESSAGES: &str = "collectives/,world/,sizes/,elements/,truncation/,synchronous/,windows/,scopes/,very-large";
+
 fn collectives_without_single_copy(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--shm", &ranks.to_string(), "world/"]).env("TREEPIE_SINGLE_COPY", "off");
@@ -243,13 +255,23 @@ fn simulated(ranks: usize) {
     sim(&ranks.to_string(), None);
 }
 
+/// All cases in long runs; in short ones without every algorithm, which more ranks run, and without graphs.
+fn mostly_simulated(ranks: usize) {
+    if is_long_run() {
+        return simulated(ranks);
+    }
+    let cases = "matching/,order/,wildcards/,probes/,truncation/,errors/,windows/,nonblocking,in-place,persistent/,topologies/,";
+    sim(&ranks.to_string(), Some(&format!("{cases}{MUCH}")));
+}
+
 fn simulated_algorithms(ranks: usize) {
     let network = ranks.to_string();
     if ranks > 8 && !is_long_run() {
         eprintln!("SKIPPED without TREEPIE_LONG: algorithms on {network} simulated ranks");
         return;
     }
-    sim(&network, Some(ALGORITHMS));
+    let cases = if is_long_run() { ALGORITHMS } else { "algorithms/world/,collectives/" };
+    sim(&network, Some(cases));
 }
 
 /// Networks with shared links and gateways, on which messages arrive in another order than on a flat one.
@@ -383,6 +405,13 @@ fn simulated_mismatches(ranks: usize) {
     sim(&ranks.to_string(), Some("checking/exchanges-after"));
 }
 
+/// Short runs have MPICH with two hosts.
+fn more_collectives_on_mpich(ranks: usize) {
+    if !is_left_to_long_runs("collectives on MPICH") {
+        collectives_on_mpich(ranks);
+    }
+}
+
 fn mpich(ranks: usize) {
     mpi("mpirun.mpich", &[], ranks, None);
 }
@@ -416,14 +445,14 @@ runs! {
     threads_16: more_threads(16);
     checked_on_threads_5: checked_on_threads(5);
     shm_1: more_shm(1);
-    shm_2: shm(2);
+    shm_2: more_shm(2);
     shm_3: shm(3);
     shm_5: more_shm(5);
     shm_8: more_shm(8);
     shm_16: more_shm(16);
     collectives_on_shm_4: collectives_on_shm(4);
     collectives_on_shm_7: more_collectives_on_shm(7);
-    shm_without_single_copy_2: shm_without_single_copy(2);
+    shm_without_single_copy_2: long_messages_without_single_copy(2);
     shm_without_single_copy_3: more_without_single_copy(3);
     collectives_without_single_copy_5: collectives_without_single_copy(5);
     collectives_without_single_copy_8: more_collectives_without_single_copy(8);
@@ -466,7 +495,7 @@ runs! {
     simulated_ten_thousand_splits_6: simulated_ten_thousand_splits(6);
     simulated_1: more_simulated(1);
     simulated_2: more_simulated(2);
-    simulated_3: simulated(3);
+    simulated_3: mostly_simulated(3);
     simulated_5: more_simulated(5);
     simulated_algorithms_8: simulated_algorithms(8);
     simulated_algorithms_16: simulated_algorithms(16);
@@ -488,7 +517,7 @@ runs! {
     mpich_3: more_mpich(3);
     mpich_4: more_mpich(4);
     collectives_on_mpich_1: collectives_on_mpich(1);
-    collectives_on_mpich_5: collectives_on_mpich(5);
+    collectives_on_mpich_5: more_collectives_on_mpich(5);
     collectives_on_mpich_7: collectives_on_mpich(7);
     collectives_on_mpich_8: collectives_on_mpich(8);
 }

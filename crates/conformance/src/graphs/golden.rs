@@ -102,7 +102,7 @@ fn max_scale(comm: &Comm) -> u32 {
     match comm.engine() {
         "sim" => 10,
         _ if is_long_run() && comm.size() <= 5 => 18,
-        "threads" if [1, 2, 3, 5].contains(&comm.size()) => 18,
+        "threads" if comm.size() == 5 => 18,
         _ => 12,
     }
 }

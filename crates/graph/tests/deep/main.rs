@@ -1,19 +1,18 @@
 //! Algorithms composed of several patterns, compared with serial ones on small graphs of all kinds: on threads, and in
 //! the simulator with random message delays.
 
-mod listed;
 mod methods;
 mod serial;
-mod worlds;
 
-use listed::EdgeList;
 use serial::{brandes, tarjan};
 use treepie_comm::Comm;
 use treepie_graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
 use treepie_graph::scc::SccSearch;
 use treepie_graph::sssp::SsspOptions;
 use treepie_graph::{AmConfig, BuildOptions, Edge, EdgeWeight, Error, Graph, Orientation, PropertyMap};
-use worlds::{launch, simulate};
+
+use crate::listed::EdgeList;
+use crate::worlds::{launch, simulate};
 
 const GRAPHS: u64 = 60;
 const CONFIGS: [&str; 3] = ["style=am", "style=bsp", "coalescing=2,reductions=16,routing=rook"];

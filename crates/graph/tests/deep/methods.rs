@@ -14,7 +14,7 @@ use treepie_graph::scc::SccOptions;
 use treepie_graph::sssp::SsspOptions;
 use treepie_graph::{BuildOptions, EdgeWeight, Error, Graph, Orientation, PropertyMap};
 
-use crate::am_config;
+use super::am_config;
 use crate::listed::EdgeList;
 use crate::worlds::launch;
 

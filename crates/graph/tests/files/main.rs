@@ -1,12 +1,8 @@
 //! Saved graphs, and graphs distributed by a partition file: on threads, and in the simulator with random message
 //! delays.
 
-#[path = "../deep/listed.rs"]
-mod listed;
 mod partition;
 mod saved;
-#[path = "../deep/worlds.rs"]
-mod worlds;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use treepie_graph::pagerank::{PageRankMethod, PageRankOptions};
 use treepie_graph::{BuildOptions, EdgeFiles, EdgeSource, Error, GhostPolicy, Graph};
 
-use super::listed::EdgeList;
-use super::worlds::{launch, simulate};
 use super::{Scratch, local_adjacency, merged};
+use crate::listed::EdgeList;
+use crate::worlds::{launch, simulate};
 
 /// The part of each vertex; there may be more parts than ranks.
 fn partition(vertices: u64, seed: u64) -> Vec<u64> {

@@ -7,9 +7,9 @@ use treepie_graph::{
     BuildOptions, Distribution, Edge, EdgeFiles, EdgeSource, GhostPolicy, Graph, Orientation, WeightKind,
 };
 
-use super::listed::EdgeList;
-use super::worlds::{launch, simulate};
 use super::{Scratch, local_adjacency, merged};
+use crate::listed::EdgeList;
+use crate::worlds::{launch, simulate};
 
 fn save(ranks: u32, edges: &(dyn EdgeSource + Sync), options: &BuildOptions, file: &Path) {
     launch(ranks, |comm| {

@@ -1,6 +1,5 @@
 //! Samples of all formats, valid and broken, read in one part and in many.
 
-#[path = "readers/spoilt.rs"]
 mod spoilt;
 
 use std::fs;
