@@ -15,25 +15,25 @@ pub(crate) struct ReductionCase<T, R> {
 impl<T: Pod + Send, R: Reduction<T> + 'static> ReductionCase<T, R> {
     /// The contribution of a rank.
     pub(crate) fn contribution(&self, rank: usize, len: usize) -> Vec<T> {
-        remembered::<Self, T>([self.element as usize, rank, rank, len], || {
+        self.remembered(rank..rank + 1, len, || {
             (0..len as u64).map(|i| (self.element)(rank as u64 * 1_000_003 + i)).collect()
         })
     }
 
     /// The reduction of the contributions of `ranks` in rank order.
     pub(crate) fn result(&self, ranks: Range<usize>, len: usize) -> Vec<T> {
-        remembered::<(Self, ()), T>([self.element as usize, ranks.start, ranks.end, len], || {
-            self.computed_result(ranks.clone(), len)
-        })
-    }
-
-    fn computed_result(&self, ranks: Range<usize>, len: usize) -> Vec<T> {
         let operator = (self.operator)();
-        let all = ranks.map(|rank| self.contribution(rank, len));
         let combine = |left: Vec<T>, right: Vec<T>| {
             left.into_iter().zip(right).map(|(left, right)| operator.combine(left, right)).collect()
         };
-        all.reduce(combine).unwrap_or_default()
+        self.remembered(ranks.clone(), len, || {
+            ranks.map(|rank| self.contribution(rank, len)).reduce(combine).unwrap_or_default()
+        })
+    }
+
+    /// That of one rank is its contribution.
+    fn remembered(&self, ranks: Range<usize>, len: usize, compute: impl FnOnce() -> Vec<T>) -> Vec<T> {
+        remembered::<Self, T>([self.element as usize, ranks.start, ranks.end, len], compute)
     }
 }
 

@@ -107,9 +107,6 @@ fn graphs_on_mpich(ranks: usize) {
 }
 
 fn hundred_million_messages_on_shm(ranks: usize) {
-    if is_left_to_long_runs("a hundred million messages") {
-        return;
-    }
     let mut command = Command::new(SUITE);
     command.args(["--shm", &ranks.to_string(), "active/very-many"]).env("TREEPIE_MESSAGES", "100000000");
     passes(&format!("a hundred million messages on shm, {ranks} ranks"), &mut command);
@@ -117,9 +114,6 @@ fn hundred_million_messages_on_shm(ranks: usize) {
 
 /// The suite on two communicators at once, each of half of the ranks.
 fn parts_of_shm(ranks: usize) {
-    if is_left_to_long_runs("parts of shm") {
-        return;
-    }
     let mut command = Command::new(SUITE);
     command.args(["--shm", &ranks.to_string(), "--parts"]);
     passes(&format!("parts of shm, {ranks} ranks"), &mut command);
@@ -266,10 +260,6 @@ fn mostly_simulated(ranks: usize) {
 
 fn simulated_algorithms(ranks: usize) {
     let network = ranks.to_string();
-    if ranks > 8 && !is_long_run() {
-        eprintln!("SKIPPED without TREEPIE_LONG: algorithms on {network} simulated ranks");
-        return;
-    }
     let cases = if is_long_run() { ALGORITHMS } else { "algorithms/world/,collectives/" };
     sim(&network, Some(cases));
 }
@@ -302,80 +292,11 @@ fn mpi_with(mpirun: &str, options: &[&str], ranks: usize, arguments: &[&str], en
     passes(&format!("{what} on {mpirun}, {ranks} ranks"), &mut command);
 }
 
-/// Whether a run is left to long runs, as others are similar.
-fn is_left_to_long_runs(what: &str) -> bool {
-    if !is_long_run() {
-        eprintln!("SKIPPED without TREEPIE_LONG: {what}");
-    }
-    !is_long_run()
-}
-
-/// The whole suite on numbers of ranks that are similar to others.
-fn more_threads(ranks: usize) {
-    if !is_left_to_long_runs("threads") {
-        threads(ranks);
-    }
-}
-
-fn more_shm(ranks: usize) {
-    if !is_left_to_long_runs("shm") {
-        shm(ranks);
-    }
-}
-
-fn more_collectives_on_shm(ranks: usize) {
-    if !is_left_to_long_runs("collectives on shm") {
-        collectives_on_shm(ranks);
-    }
-}
-
-fn more_without_single_copy(ranks: usize) {
-    if !is_left_to_long_runs("shm without single copy") {
-        shm_without_single_copy(ranks);
-    }
-}
-
-fn more_simulated(ranks: usize) {
-    if !is_left_to_long_runs("simulated ranks") {
-        simulated(ranks);
-    }
-}
-
-fn more_openmpi(ranks: usize) {
-    if !is_left_to_long_runs("Open MPI") {
-        openmpi(ranks);
-    }
-}
-
-fn more_mpich(ranks: usize) {
-    if !is_left_to_long_runs("MPICH") {
-        mpich(ranks);
-    }
-}
-
-fn more_collectives_without_single_copy(ranks: usize) {
-    if !is_left_to_long_runs("collectives without single copy") {
-        collectives_without_single_copy(ranks);
-    }
-}
-
-/// Whether a number of MPI ranks is left to long runs: 7 and 8 take 15 to 32 s each, and other engines cover 1.
-fn is_too_slow(ranks: usize) -> bool {
-    let too_slow = (ranks > 5 || ranks == 1) && !is_long_run();
-    if too_slow {
-        eprintln!("SKIPPED without TREEPIE_LONG: collectives on {ranks} ranks of an MPI");
-    }
-    too_slow
-}
-
 fn openmpi(ranks: usize) {
     mpi("mpirun.openmpi", &OPENMPI, ranks, None);
 }
 
 fn collectives_on_openmpi(ranks: usize) {
-    if is_too_slow(ranks) {
-        return;
-    }
     mpi("mpirun.openmpi", &OPENMPI, ranks, Some(COLLECTIVES));
 }
 
@@ -405,21 +326,11 @@ fn simulated_mismatches(ranks: usize) {
     sim(&ranks.to_string(), Some("checking/exchanges-after"));
 }
 
-/// Short runs have MPICH with two hosts.
-fn more_collectives_on_mpich(ranks: usize) {
-    if !is_left_to_long_runs("collectives on MPICH") {
-        collectives_on_mpich(ranks);
-    }
-}
-
 fn mpich(ranks: usize) {
     mpi("mpirun.mpich", &[], ranks, None);
 }
 
 fn collectives_on_mpich(ranks: usize) {
-    if is_too_slow(ranks) {
-        return;
-    }
     mpi("mpirun.mpich", &[], ranks, Some(COLLECTIVES));
 }
 
@@ -433,29 +344,29 @@ macro_rules! runs {
     };
 }
 
+/// The same, of runs that take long and are similar to others.
+macro_rules! long_runs {
+    ($($name:ident: $run:ident($ranks:literal);)+) => {
+        $(#[test]
+        fn $name() {
+            if is_long_run() {
+                $run($ranks);
+            } else {
+                eprintln!("SKIPPED without TREEPIE_LONG: {}", stringify!($name));
+            }
+        })+
+    };
+}
+
 runs! {
     alone_1: alone(1);
-    threads_1: more_threads(1);
     threads_2: threads(2);
-    threads_3: more_threads(3);
-    threads_4: more_threads(4);
-    threads_5: more_threads(5);
-    threads_7: more_threads(7);
     threads_8: threads(8);
-    threads_16: more_threads(16);
     checked_on_threads_5: checked_on_threads(5);
-    shm_1: more_shm(1);
-    shm_2: more_shm(2);
     shm_3: shm(3);
-    shm_5: more_shm(5);
-    shm_8: more_shm(8);
-    shm_16: more_shm(16);
     collectives_on_shm_4: collectives_on_shm(4);
-    collectives_on_shm_7: more_collectives_on_shm(7);
     shm_without_single_copy_2: long_messages_without_single_copy(2);
-    shm_without_single_copy_3: more_without_single_copy(3);
     collectives_without_single_copy_5: collectives_without_single_copy(5);
-    collectives_without_single_copy_8: more_collectives_without_single_copy(8);
     disruptive_on_threads_8: disruptive_on_threads(8);
     disruptive_on_shm_3: disruptive_on_shm(3);
     disruptive_on_shm_8: disruptive_on_shm(8);
@@ -473,7 +384,6 @@ runs! {
     graphs_on_shm_4: graphs_on_shm(4);
     graphs_on_openmpi_4: graphs_on_openmpi(4);
     graphs_on_mpich_4: graphs_on_mpich(4);
-    hundred_million_messages_on_shm_2: hundred_million_messages_on_shm(2);
     emulated_on_threads_5: emulated_on_threads(5);
     emulated_on_shm_5: emulated_on_shm(5);
     emulated_algorithms_on_threads_8: emulated_algorithms_on_threads(8);
@@ -481,7 +391,6 @@ runs! {
     groups_on_threads_8: groups_on_threads(8);
     groups_on_shm_7: groups_on_shm(7);
     hosts_on_mpich_6: hosts_on_mpich(6);
-    parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);
     shared_tables_on_mpich_4: shared_tables_on_mpich(4);
     splits_on_threads_up_to_33: splits_on_threads(33);
@@ -493,13 +402,8 @@ runs! {
     splits_on_mpich_8: splits_on_mpich(8);
     simulated_shared_tables_6: simulated_shared_tables(6);
     simulated_ten_thousand_splits_6: simulated_ten_thousand_splits(6);
-    simulated_1: more_simulated(1);
-    simulated_2: more_simulated(2);
     simulated_3: mostly_simulated(3);
-    simulated_5: more_simulated(5);
     simulated_algorithms_8: simulated_algorithms(8);
-    simulated_algorithms_16: simulated_algorithms(16);
-    simulated_algorithms_64: simulated_algorithms(64);
     simulated_networks_8: simulated_networks(8);
     simulated_disruptive_8: simulated_disruptive(8);
     simulated_exchanges_8: simulated_exchanges(8);
@@ -507,17 +411,41 @@ runs! {
     exchanges_on_openmpi_8: exchanges_on_openmpi(8);
     exchanges_on_mpich_8: exchanges_on_mpich(8);
     openmpi_2: openmpi(2);
-    openmpi_3: more_openmpi(3);
-    openmpi_4: more_openmpi(4);
-    collectives_on_openmpi_1: collectives_on_openmpi(1);
     collectives_on_openmpi_5: collectives_on_openmpi(5);
+    mpich_2: mpich(2);
+}
+
+long_runs! {
+    threads_1: threads(1);
+    threads_3: threads(3);
+    threads_4: threads(4);
+    threads_5: threads(5);
+    threads_7: threads(7);
+    threads_16: threads(16);
+    shm_1: shm(1);
+    shm_2: shm(2);
+    shm_5: shm(5);
+    shm_8: shm(8);
+    shm_16: shm(16);
+    collectives_on_shm_7: collectives_on_shm(7);
+    shm_without_single_copy_3: shm_without_single_copy(3);
+    collectives_without_single_copy_8: collectives_without_single_copy(8);
+    hundred_million_messages_on_shm_2: hundred_million_messages_on_shm(2);
+    parts_of_shm_5: parts_of_shm(5);
+    simulated_1: simulated(1);
+    simulated_2: simulated(2);
+    simulated_5: simulated(5);
+    simulated_algorithms_16: simulated_algorithms(16);
+    simulated_algorithms_64: simulated_algorithms(64);
+    openmpi_3: openmpi(3);
+    openmpi_4: openmpi(4);
+    collectives_on_openmpi_1: collectives_on_openmpi(1);
     collectives_on_openmpi_7: collectives_on_openmpi(7);
     collectives_on_openmpi_8: collectives_on_openmpi(8);
-    mpich_2: mpich(2);
-    mpich_3: more_mpich(3);
-    mpich_4: more_mpich(4);
+    mpich_3: mpich(3);
+    mpich_4: mpich(4);
     collectives_on_mpich_1: collectives_on_mpich(1);
-    collectives_on_mpich_5: more_collectives_on_mpich(5);
+    collectives_on_mpich_5: collectives_on_mpich(5);
     collectives_on_mpich_7: collectives_on_mpich(7);
     collectives_on_mpich_8: collectives_on_mpich(8);
 }

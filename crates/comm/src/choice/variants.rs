@@ -26,7 +26,7 @@ pub(super) fn exhaustive(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<
         (2..=ranks.clamp(2, MAX_DEGREE)).map(|radix| Arguments { radix, ..base }).collect()
     } else if has(Parameter::Dimensions) {
         (1..=ranks.ilog2().max(1)).map(|dimensions| Arguments { dimensions, ..base }).collect()
-    } else if has(Parameter::Wan) && input.closed_form(algorithm, &base).is_some() {
+    } else if has(Parameter::Wan) && has_formula(input, algorithm, &base) {
         let layers: Vec<TreeLayer> = [TreeLayer::Flat, TreeLayer::Chain, TreeLayer::Binomial]
             .into_iter()
             .chain((2..=8).map(TreeLayer::Kary))
@@ -46,7 +46,21 @@ pub(super) fn exhaustive(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<
     let counts: Vec<u32> =
         powers.flat_map(|power: u32| [power, power + power / 2]).filter(|count| *count <= elements).collect();
     let in_segments = |shape: Arguments<'static>| counts.iter().map(move |&segments| Arguments { segments, ..shape });
-    shapes.into_iter().flat_map(in_segments).chain(ruled).collect()
+    // What has no formula would be walked over: trees over clusters are too many for that.
+    let is_fast = |arguments: &Arguments<'_>| !has(Parameter::Wan) || input.closed_form(algorithm, arguments).is_some();
+    shapes.into_iter().flat_map(in_segments).filter(is_fast).chain(ruled).collect()
+}
+
+/// Whether there is a formula for some number of segments: over clusters long messages have none, but short ones may.
+fn has_formula(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> bool {
+    let most = (input.n() as u64).div_ceil(shortest_segment(input)) as u32;
+    let has_one = |segments| input.closed_form(algorithm, &Arguments { segments, ..*arguments }).is_some();
+    [1, most.max(1)].into_iter().any(has_one)
+}
+
+/// The length of the shortest segment that is planned.
+fn shortest_segment(input: &ChoiceInput<'_>) -> u64 {
+    input.element.max((input.n() as u64).div_ceil(MAX_SEGMENTS)).max(1)
 }
 
 /// The arguments that could be the fastest.
@@ -92,11 +106,7 @@ pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments
     if !algorithm.parameters.contains(&Parameter::Segments) || n < 2.0 || !can_overlap {
         return 1;
     }
-    let unit = input.element.max((n as u64).div_ceil(MAX_SEGMENTS));
-    // Long messages over clusters have no formula, but short segments may.
-    let most = (n as u64).div_ceil(unit) as u32;
-    let has_formula = |segments| input.closed_form(algorithm, &Arguments { segments, ..*arguments }).is_some();
-    if ![1, most].into_iter().any(has_formula) {
+    if !has_formula(input, algorithm, arguments) {
         // Without a formula there is nothing to plan by, and no need to count.
         let is_clusters = input.spec.network.as_clusters().is_some();
         return if is_clusters { hierarchical::segments(input, algorithm, arguments) } else { 1 };
@@ -108,7 +118,7 @@ pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments
         let work = work.map(|work| with_segments(work, arguments.segments));
         Some(input.costs.at_least_work(critical, work.as_ref()).total())
     };
-    let plan = plan_segments(n as u64, unit, |_, segments| {
+    let plan = plan_segments(n as u64, shortest_segment(input), |_, segments| {
         (PipelineCost { gamma: 0.0, lambda: time(segments).unwrap_or(f64::INFINITY) }, ())
     });
     plan.segments as u32

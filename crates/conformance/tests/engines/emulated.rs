@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
+use crate::COLLECTIVES;
 use crate::running::{SUITE, is_long_run, passes};
-use crate::{COLLECTIVES, is_left_to_long_runs};
 
 /// Clusters of two and three ranks, with links fast enough for a test.
 const LINKS: &str = "clusters:2+3,wan=100us/200MBps,lan=5us/2GBps";
@@ -39,9 +39,6 @@ fn emulated_algorithms(engine: &str, ranks: usize) {
 }
 
 pub(crate) fn emulated_algorithms_on_threads(ranks: usize) {
-    if is_left_to_long_runs("algorithms over emulated links on threads") {
-        return;
-    }
     emulated_algorithms("--threads", ranks);
 }
 
