@@ -1,7 +1,6 @@
 //! Small inputs that declare large sizes: they are refused with one line, and need little memory until then.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,21 +17,16 @@ impl Scratch {
         Self(path)
     }
 
-    /// Compressed with `gzip`: a head, a repeated part, and an end.
+    /// Compressed with `gzip`: a head, a repeated part, and an end, each as members of the file.
     fn compressed(ending: &str, head: &[u8], repeated: &[u8], times: usize, end: &[u8]) -> Self {
-        let scratch = Self::new(ending, "");
-        let mut gzip = Command::new("gzip");
-        gzip.arg("-c").stdin(Stdio::piped()).stdout(File::create(&scratch.0).unwrap());
-        let mut gzip = gzip.spawn().expect("gzip is there");
-        let mut pipe = gzip.stdin.take().unwrap();
-        pipe.write_all(head).unwrap();
-        for _ in 0..times {
-            pipe.write_all(repeated).unwrap();
-        }
-        pipe.write_all(end).unwrap();
-        drop(pipe);
-        assert!(gzip.wait().unwrap().success());
-        scratch
+        let [head, repeated, end] = [head, repeated, end].map(|part| {
+            let plain = Self::new(ending, part);
+            let gzip =
+                Command::new("gzip").arg("-c").stdin(File::open(&plain.0).unwrap()).output().expect("gzip is there");
+            assert!(gzip.status.success());
+            gzip.stdout
+        });
+        Self::new(ending, [head, repeated.repeat(times), end].concat())
     }
 }
 

@@ -37,11 +37,33 @@ fn main() -> ExitCode {
     }
     // The first argument that is not an option filters by name, as with `cargo test`.
     let filter = args[1..].iter().find(|arg| !arg.starts_with('-')).cloned().unwrap_or_default();
+    // Jobs wait for processes to start and end, so the rows of this process run meanwhile.
+    let results = std::thread::scope(|scope| {
+        let jobs = scope.spawn(|| run_rows(&filter, true));
+        let mut results = run_rows(&filter, false);
+        results.extend(jobs.join().expect("rows return their failures"));
+        results
+    });
+    let failed = results.iter().filter(|(_, result)| result.is_err()).count();
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {verdict}. {} passed; {failed} failed", results.len() - failed);
+    ExitCode::from(u8::from(failed > 0))
+}
+
+/// The verdict on a row, with its name.
+type RowResult = (String, Result<(), String>);
+
+/// Runs the rows that start processes, or all others, if their names contain the filter.
+fn run_rows(filter: &str, are_jobs: bool) -> Vec<RowResult> {
     let long = std::env::var_os("TREEPIE_LONG").is_some();
-    let mut results: Vec<(String, Result<(), String>)> = Vec::new();
+    let mut results = Vec::new();
     let mut run = |name: String, test: &dyn Fn() -> Result<(), String>| {
-        if name.contains(&filter) {
-            running::CURRENT_ROW.lock().expect("not poisoned").clone_from(&name);
+        let is_job =
+            ["processes", "mpirun."].iter().any(|engine| name.split(',').next().unwrap_or_default().contains(engine));
+        if is_job == are_jobs && name.contains(filter) {
+            if !is_job {
+                running::CURRENT_ROW.lock().expect("not poisoned").clone_from(&name);
+            }
             let result = test();
             if let Err(why) = &result {
                 println!("test {name} ... FAILED\n    {why}");
@@ -73,8 +95,5 @@ fn main() -> ExitCode {
     repeated::all(&mut run);
     epochs::all(&mut run);
     hierarchical::all(&mut run);
-    let failed = results.iter().filter(|(_, result)| result.is_err()).count();
-    let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {verdict}. {} passed; {failed} failed", results.len() - failed);
-    ExitCode::from(u8::from(failed > 0))
+    results
 }

@@ -70,7 +70,7 @@ fn profiles_know_whether_links_were_emulated() {
     assert_eq!(explain(&["--emulate", FAST], emulated.path()), "");
     refused(&["explain", "barrier", "--profile", emulated.path()], "of the engine emulated shm");
     // A world does the same, and says so once.
-    let program = ["run", "--emulate", FAST, env!("CARGO_BIN_EXE_treepie"), "tune-rank"];
+    let program = ["run", "--emulate", FAST, env!("CARGO_BIN_EXE_treepie"), "graph", "cc", "--grid", "4x4"];
     let (is_ok, said) = with_variable("TREEPIE_PROFILE", plain.path(), &program);
     assert!(is_ok && said.matches("that of the emulated links is used").count() == 1, "{said}");
     assert_eq!(with_variable("TREEPIE_PROFILE", emulated.path(), &program), (true, String::new()));

@@ -1,5 +1,7 @@
 //! Choices over wide-area links: rows C18 and C19 of the P-LogP paper, through the code that chooses.
 
+use std::collections::HashSet;
+
 use treepie_collectives::registry::{self, CollectiveSpec, NetworkRequirement};
 use treepie_model::closed_form::{Arguments, TreeLayer};
 use treepie_model::plogp::{PLogP, PiecewiseLinear};
@@ -123,6 +125,28 @@ fn c18_the_heuristic_is_within_a_hundredth_of_exhaustive_search() {
         }
     }
     assert!(worst.0 <= 1.01, "C18: {:.4} times the best: {}", worst.0, worst.1);
+}
+
+/// Formulas of trees over clusters hold up to the eager limit, so a long message has one in short segments only: an
+/// exhaustive search compares all pairs of layers for it, too.
+#[test]
+fn exhaustive_searches_of_long_messages_compare_all_pairs_of_tree_layers() {
+    let network: Network = "clusters:4x16".parse().unwrap();
+    let mut profile = Settings::for_network(&network).unwrap().profile(&network);
+    profile.synchronous.vanishes_at = 8192.0;
+    let algorithm = registry::find("bcast/hierarchical").unwrap();
+    let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
+    for bytes in [1 << 10, 4 << 20] {
+        let costs = MessageCosts::on_network(&profile, &network);
+        let input = ChoiceInput { spec, bytes, element: 8, costs, resources: Resources::default() };
+        let has_formula = input.closed_form(algorithm, &Arguments::default()).is_some();
+        assert_eq!(has_formula, bytes == 1 << 10, "{bytes} B in one segment");
+        let all = variants::exhaustive(&input, algorithm);
+        let pairs: HashSet<(String, String)> =
+            all.iter().map(|each| (each.wan.to_string(), each.lan.to_string())).collect();
+        // Flat, chain, binomial, and trees of degree 2 to 8.
+        assert!(pairs.len() >= 100, "{bytes} B: {} pairs of layers", pairs.len());
+    }
 }
 
 /// Cluster-aware broadcasts and reductions win, are chosen, and beat the best flat algorithm.
