@@ -30,6 +30,7 @@ pub mod network;
 pub mod p2p;
 pub mod parameters;
 mod queues;
+mod randomaccess;
 pub mod record;
 pub mod setting;
 mod sim;
@@ -48,6 +49,7 @@ use clap::ValueEnum;
 use treepie_base::environment;
 use treepie_emulation::Emulation;
 
+pub use bytes::parse_number;
 pub use harness::case::Case;
 pub use harness::figure::Measure;
 pub use harness::launch::{on_threads, program_error};
@@ -74,6 +76,8 @@ enum Command {
     Sim(sim::SimBench),
     Split(split::SplitBench),
     Queues(queues::QueueBench),
+    #[command(name = "randomaccess")]
+    RandomAccess(randomaccess::RandomAccessBench),
     Choices(choices::ChoicesBench),
 }
 
@@ -91,6 +95,7 @@ impl Bench {
             Command::Sim(sim) => sim.run(),
             Command::Split(split) => split.run(),
             Command::Queues(queues) => queues.run(),
+            Command::RandomAccess(random_access) => random_access.run(),
             Command::Choices(choices) => choices.run(),
         }
     }
@@ -110,6 +115,8 @@ pub enum RankProgram {
     Am(RankArguments),
     #[command(name = "queues-rank", hide = true)]
     Queues(RankArguments),
+    #[command(name = "randomaccess-rank", hide = true)]
+    RandomAccess(RankArguments),
     #[command(name = "graph-rank", hide = true)]
     Graph(graph::rank::GraphRank),
     #[command(name = "choices-rank", hide = true)]
@@ -125,6 +132,7 @@ impl RankProgram {
             Self::Exchange(rank) => rank.run::<exchange::Exchanges>(),
             Self::Am(rank) => rank.run::<am::AmPrograms>(),
             Self::Queues(rank) => rank.run::<queues::Queues>(),
+            Self::RandomAccess(rank) => rank.run::<randomaccess::Updates>(),
             Self::Graph(rank) => rank.run(),
             Self::Choices(rank) => rank.run(),
         }

@@ -21,7 +21,6 @@ use treepie::graph::components::ComponentMethod;
 use treepie::graph::pagerank::{PageRankMethod, PageRankOptions};
 use treepie::graph::{AmConfig, Error, OutputFormat, agree};
 use treepie::{Comm, Max};
-use treepie_shm::launch::{LabelMode, Launch};
 
 use crate::run;
 use answer::Answer;
@@ -207,9 +206,6 @@ enum Style {
 /// Number of roots of the Graph 500 benchmark.
 const GRAPH500_ROOTS: u32 = 64;
 
-/// Exit status of ranks whose error is already printed.
-const ERROR_REPORTED_STATUS: u8 = 1;
-
 impl GraphCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         if !machine::is_rank() {
@@ -217,14 +213,14 @@ impl GraphCommand {
             let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
             if ranks > 1 {
                 run::check_limits(ranks, &EmulationOption::default())?;
-                return launch(ranks);
+                return run::launch_this_command(ranks);
             }
         }
         let world = treepie::init()?;
         match self.answer(&world) {
             Err(error) if world.rank() == 0 => Err(error),
             // Rank 0 prints the error.
-            Err(_) => Ok(ExitCode::from(ERROR_REPORTED_STATUS)),
+            Err(_) => Ok(ExitCode::from(run::ERROR_REPORTED_STATUS)),
             Ok(()) => Ok(ExitCode::SUCCESS),
         }
     }
@@ -348,27 +344,4 @@ impl GraphCommand {
             against: None,
         }
     }
-}
-
-/// Launches this command on `ranks` ranks.
-fn launch(ranks: u32) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut launch = Launch::new(ranks, program);
-    let mut words = std::env::args_os().skip(1).peekable();
-    while let Some(word) = words.next() {
-        // The ranks get their number from the launcher.
-        let text = word.to_string_lossy().into_owned();
-        if text == "-n" || text == "--ranks" {
-            words.next();
-        } else if !(text.starts_with("--ranks=") || text.starts_with("-n") && !text.starts_with("--")) {
-            launch.args.push(word);
-        }
-    }
-    launch.label = LabelMode::Never;
-    let outcome = launch.run()?;
-    // A rank that exits by itself has printed its error.
-    if !outcome.is_success() && outcome.status() != i32::from(ERROR_REPORTED_STATUS) {
-        treepie_bench::diagnostics::print_error(&outcome.to_string());
-    }
-    Ok(ExitCode::from(u8::try_from(outcome.status()).unwrap_or(u8::MAX)))
 }

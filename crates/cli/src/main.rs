@@ -13,6 +13,7 @@ mod doctor;
 mod documents;
 mod explain;
 mod graph;
+mod randomaccess;
 mod run;
 mod sim;
 mod tune;
@@ -44,6 +45,8 @@ enum Command {
     Sim(sim::Sim),
     Explain(explain::Explain),
     Graph(graph::GraphCommand),
+    #[command(name = "randomaccess")]
+    RandomAccess(randomaccess::RandomAccessCommand),
     Tune(tune::Tune),
     /// One rank of the demo.
     #[command(hide = true)]
@@ -68,7 +71,7 @@ impl Command {
             _ => treepie::environment::check(None)?,
         }
         // Launched programs print their own warnings.
-        if !matches!(self, Self::Run(_) | Self::Graph(_)) {
+        if !matches!(self, Self::Run(_) | Self::Graph(_) | Self::RandomAccess(_)) {
             treepie::environment::warn();
         }
         Ok(())
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Sim(sim) => sim.run(),
         Command::Explain(explain) => explain.run(),
         Command::Graph(graph) => graph.run(),
+        Command::RandomAccess(random_access) => random_access.run(),
         Command::Tune(tune) => tune.run(),
         Command::DemoRank => demo::rank(),
         Command::BenchRank(rank) => rank.run(),

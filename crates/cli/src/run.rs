@@ -121,3 +121,29 @@ impl RunCommand {
         Ok(ExitCode::from(u8::try_from(outcome.status()).unwrap_or(u8::MAX)))
     }
 }
+
+/// Exit status of ranks whose error is already printed.
+pub(super) const ERROR_REPORTED_STATUS: u8 = 1;
+
+/// Launches this command on `ranks` ranks.
+pub(super) fn launch_this_command(ranks: u32) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let mut launch = Launch::new(ranks, program);
+    let mut words = std::env::args_os().skip(1).peekable();
+    while let Some(word) = words.next() {
+        // The ranks get their number from the launcher.
+        let text = word.to_string_lossy().into_owned();
+        if text == "-n" || text == "--ranks" {
+            words.next();
+        } else if !(text.starts_with("--ranks=") || text.starts_with("-n") && !text.starts_with("--")) {
+            launch.args.push(word);
+        }
+    }
+    launch.label = LabelMode::Never;
+    let outcome = launch.run()?;
+    // A rank that exits by itself has printed its error.
+    if !outcome.is_success() && outcome.status() != i32::from(ERROR_REPORTED_STATUS) {
+        treepie_bench::diagnostics::print_error(&outcome.to_string());
+    }
+    Ok(ExitCode::from(u8::try_from(outcome.status()).unwrap_or(u8::MAX)))
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates each crate may depend on, besides the dependencies of those.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("treepie-base", &[]),
     ("treepie-derive", &[]),
     ("treepie-topology", &[]),
@@ -21,10 +21,19 @@ const LAYERS: [(&str, &[&str]); 20] = [
     ("treepie-sparse", &["treepie-comm"]),
     ("treepie-am", &["treepie-comm"]),
     ("treepie-graph", &["treepie-sparse", "treepie-am"]),
+    ("treepie-apps", &["treepie-am"]),
     ("treepie-tune", &["treepie-comm"]),
     (
         "treepie",
-        &["treepie-shm", "treepie-mpi", "treepie-emulation", "treepie-graph", "treepie-tune", "treepie-derive"],
+        &[
+            "treepie-shm",
+            "treepie-mpi",
+            "treepie-emulation",
+            "treepie-graph",
+            "treepie-apps",
+            "treepie-tune",
+            "treepie-derive",
+        ],
     ),
     ("treepie-bench", &["treepie"]),
     ("treepie-cli", &["treepie-bench"]),

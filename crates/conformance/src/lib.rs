@@ -25,6 +25,7 @@
 //! | `floods`, `random`, `sparse` | stress |
 //! | `active` | active messages and their epochs |
 //! | `graphs` | graphs, and algorithms on them |
+//! | `randomaccess` | RandomAccess by every algorithm |
 //! | `suite`, `check`, `payload`, `signals`, `reduction_cases`, `calls` | helpers |
 //!
 //! Cases may not assume that a send of any length returns before its receive is posted, that a message arrives before
@@ -59,6 +60,7 @@ mod payload;
 mod persistent;
 mod probes;
 mod random;
+mod randomaccess;
 mod reduction_cases;
 mod refusals;
 mod request_sets;
@@ -126,6 +128,7 @@ pub fn cases() -> Vec<Case> {
         exchanges::CASES,
         active::CASES,
         graphs::CASES,
+        randomaccess::CASES,
         random::CASES,
     ]
     .concat()

@@ -30,6 +30,30 @@ impl RandomAccess {
         Ok(Self { lookahead, compute, exchange })
     }
 
+    /// T1 and TC of measured rates: pairs of ranks and giga-updates per second. The sum of the squares of the relative
+    /// errors of the times is least. Needs two different numbers of ranks.
+    pub fn fit(lookahead: u32, measured: &[(u32, f64)]) -> Result<Self> {
+        positive("the look-ahead", lookahead.into())?;
+        // Normal equations of 1 = (T1 + TC lg P) / T.
+        let (mut ones, mut mixed, mut squares, mut one_sum, mut log_sum) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for &(ranks, gups) in measured {
+            positive("a rate", gups)?;
+            let time = f64::from(lookahead) * f64::from(ranks) / gups / 1e3;
+            let (one, log) = (1.0 / time, f64::from(ranks).log2() / time);
+            ones += one * one;
+            mixed += one * log;
+            squares += log * log;
+            one_sum += one;
+            log_sum += log;
+        }
+        let determinant = ones * squares - mixed * mixed;
+        // Zero but for rounding if all numbers of ranks are the same.
+        positive("the spread of the numbers of ranks", determinant - 1e-9 * ones * squares)?;
+        let compute = (one_sum * squares - log_sum * mixed) / determinant;
+        let exchange = (log_sum * ones - one_sum * mixed) / determinant;
+        Self::new(lookahead, compute, exchange)
+    }
+
     /// Microseconds per look-ahead: T1 + TC lg P.
     pub fn time(&self, ranks: u32) -> f64 {
         self.compute + self.exchange * f64::from(ranks).log2()

@@ -20,6 +20,7 @@ pub fn check_all_but_links(ranks: Option<u32>) -> Result<()> {
     treepie_comm::protocol::PROTOCOLS.register();
     treepie_sparse::PROTOCOLS.register();
     treepie_am::PROTOCOLS.register();
+    treepie_apps::randomaccess::PROTOCOLS.register();
     treepie_comm::check_environment(ranks)?;
     treepie_am::check_environment()?;
     requested_engine().map(drop)

@@ -44,6 +44,7 @@ mod elements {
 
 pub use treepie_am as am;
 pub use treepie_am::ActiveMessages;
+pub use treepie_apps::randomaccess;
 pub use treepie_base::HugeArray;
 pub use treepie_graph as graph;
 pub use treepie_sparse::{Pattern, Received, SparseExchange};

@@ -1,0 +1,62 @@
+//! An active message for each update, with its word prefetched. Grid routing in three dimensions is the asynchronous scheme
+//! of the paper's BG/L entry: data moves along one dimension after the other.
+//!
+//! A rank keeps as many data as it may look ahead, over the buffers for all its neighbors.   Any P.
+
+use treepie_am::{ActiveMessages, Coalescing, Config, Port, Routing};
+use treepie_comm::{Comm, Rank, Result, dims_create};
+
+use super::partition::Partition;
+use super::stream::Stream;
+use super::table::Table;
+use super::work::Counters;
+
+/// The runtime of a rank.
+pub(super) struct Messages {
+    update: Port<u64>,
+    partition: Partition,
+    runtime: ActiveMessages<Table>,
+}
+
+/// The sides of a grid of three dimensions.
+pub(super) fn cube(ranks: u32) -> Vec<u32> {
+    dims_create(ranks as usize, 3).into_iter().map(|side| side as u32).collect()
+}
+
+/// Neighbors with such a routing, about.
+fn neighbors(routing: &Routing, ranks: u32) -> u32 {
+    match routing {
+        Routing::Direct | Routing::Clusters(_) => ranks,
+        Routing::Rook => 2 * (ranks as f64).sqrt().ceil() as u32,
+        Routing::Grid(sides) => sides.iter().map(|side| side - 1).sum(),
+        Routing::Hypercube => ranks.ilog2() + 1,
+    }
+}
+
+impl Messages {
+    pub(super) fn new(comm: &Comm, partition: Partition, look_ahead: usize, routing: &Routing) -> Result<Self> {
+        let mut build = ActiveMessages::<Table>::builder(comm);
+        let update = build.target("update", move |datum: &u64| partition.owner(partition.index(*datum)) as Rank);
+        build.on_prefetch(update.port, |table, datum| table.word(*datum), |table, _, datum| table.update(datum));
+        let kept = look_ahead / neighbors(routing, partition.ranks()).max(1) as usize;
+        let config = Config::default().coalescing(Coalescing::Messages(kept.max(1))).routing(routing.clone());
+        build.configure(update.port, config);
+        Ok(Self { update: update.port, partition, runtime: build.start()? })
+    }
+
+    /// All updates of a stream, in one epoch.
+    pub(super) fn run(&mut self, stream: &mut Stream, table: &mut Table) -> Result<Counters> {
+        let before = self.counters();
+        let (update, partition) = (self.update, self.partition);
+        self.runtime.epoch_for(table, stream.values(), |cx, _, datum| {
+            cx.send(update, partition.owner(partition.index(datum)) as Rank, datum);
+        })?;
+        let after = self.counters();
+        Ok(Counters { messages: after.messages - before.messages, data: after.data - before.data, discarded: 0 })
+    }
+
+    fn counters(&self) -> Counters {
+        let statistics = &self.runtime.statistics()[0];
+        Counters { messages: statistics.buffers, data: statistics.sent + statistics.forwarded, discarded: 0 }
+    }
+}

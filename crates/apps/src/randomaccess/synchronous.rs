@@ -1,0 +1,290 @@
+//! Rounds of a look-ahead, in which all ranks exchange lists in stages.   [RandomAccess paper, sections 2 and 4]
+//!
+//! ```text
+//! round: generate Q data
+//!        for each stage: divide the list into bins; send the bins of others; receive theirs
+//!        update the table by what is left
+//! ```
+//!
+//! A message is a bare list of data: the next hop of a datum follows from the datum. Received lists are divided where
+//! they are, and data is copied only into messages.
+//!
+//! A rank receives Q data on average, but any number in the worst case. So a receive has room for Q data, and a message
+//! of exactly Q announces another one.
+
+use treepie_comm::{Comm, Rank, Request, Result, Status, Tag};
+
+use super::partition::Partition;
+use super::refinements::Refinements;
+use super::stages::{Binned, Stage};
+use super::stream::Stream;
+use super::work::Work;
+
+/// The exchange of a rank, with its buffers.
+pub(super) struct Synchronous {
+    link: Link,
+    partition: Partition,
+    stages: Vec<Stage>,
+    refinements: Refinements,
+    look_ahead: usize,
+    /// Of even and odd rounds, which may overlap.
+    rounds: [Round; 2],
+}
+
+/// How messages are sent and received.
+struct Link {
+    comm: Comm,
+    /// The most data of a message.
+    max_message: usize,
+    is_nonblocking: bool,
+    /// Sends that may not have completed, oldest first.
+    sends: Vec<Request<'static, Vec<u64>>>,
+    /// The same of messages after full ones.
+    continued: Vec<Request<'static, Vec<u64>>>,
+    /// Memory of completed ones.
+    free: Vec<Vec<u64>>,
+}
+
+/// The buffers of a round.
+struct Round {
+    list: Vec<u64>,
+    stages: Vec<StageBuffers>,
+    /// Updates until the rest is discarded.
+    room: usize,
+}
+
+/// The buffers of a stage.
+#[derive(Default)]
+struct StageBuffers {
+    /// The bins of what this rank had, and with a late wait those of what it received in the stage before.
+    kept: Binned,
+    late: Binned,
+    receives: Vec<Request<'static, (Vec<u64>, Status)>>,
+    /// Messages, with their lengths.
+    received: Vec<(Vec<u64>, usize)>,
+    free: Vec<Vec<u64>>,
+}
+
+/// Sends that may be incomplete with double buffers.
+const DOUBLE_BUFFERS: usize = 2;
+
+/// Messages after a full one have tags from here on.
+const CONTINUED: Tag = 1 << 16;
+
+impl Synchronous {
+    pub(super) fn new(
+        comm: &Comm,
+        partition: Partition,
+        stages: Vec<Stage>,
+        look_ahead: usize,
+        refinements: Refinements,
+    ) -> Self {
+        let buffers = || stages.iter().map(|_| StageBuffers::default()).collect();
+        let rounds = [(); 2].map(|()| Round { list: Vec::new(), stages: buffers(), room: 0 });
+        let link = Link {
+            comm: comm.clone(),
+            max_message: look_ahead,
+            is_nonblocking: refinements.double_buffer,
+            sends: Vec::new(),
+            continued: Vec::new(),
+            free: Vec::new(),
+        };
+        Self { link, partition, stages, refinements, look_ahead, rounds }
+    }
+
+    /// All updates of a stream; `max_count` is the number of updates of the rank that has most.
+    pub(super) fn run(&mut self, stream: &mut Stream, max_count: u64, work: &mut Work<'_>) -> Result<()> {
+        // With overlap two rounds are under way, which together look ahead as far as allowed.
+        let chunk = if self.refinements.overlap { self.look_ahead.div_ceil(2) } else { self.look_ahead };
+        let rounds = max_count.div_ceil(chunk as u64);
+        for round in 0..rounds {
+            let current = (round % 2) as usize;
+            work.generate(stream, &mut self.rounds[current].list, chunk);
+            self.rounds[current].room = if self.refinements.discard { chunk } else { usize::MAX };
+            self.exchange(current, round > 0, work)?;
+            if !self.refinements.overlap {
+                self.finish(current, work)?;
+            }
+        }
+        if self.refinements.overlap && rounds > 0 {
+            self.finish(((rounds - 1) % 2) as usize, work)?;
+        }
+        self.link.complete_sends(0)
+    }
+
+    /// All stages of a round, but for what is received in the last one.
+    fn exchange(&mut self, current: usize, has_previous: bool, work: &mut Work<'_>) -> Result<()> {
+        let Refinements { prepost, deferred, late_wait, overlap, .. } = self.refinements;
+        if prepost {
+            for (index, stage) in self.stages.iter().enumerate() {
+                self.link.post(index, stage, &mut self.rounds[current].stages[index])?;
+            }
+        }
+        for index in 0..self.stages.len() {
+            self.divide(current, index, work)?;
+            let (stage, buffers) = (&self.stages[index], &mut self.rounds[current].stages[index]);
+            if !prepost {
+                self.link.post(index, stage, buffers)?;
+            }
+            work.account();
+            self.link.send_bins(index, stage, buffers, work)?;
+            if index == 0 && overlap && has_previous {
+                self.finish(1 - current, work)?;
+            }
+            if index + 1 == self.stages.len() && !deferred {
+                self.update_own(current, work);
+            }
+            if !late_wait {
+                self.link.receive(index, &mut self.rounds[current].stages[index])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Divides what this rank has into the bins of a stage. With a late wait, what it has kept is divided before it waits
+    /// for what the others have sent in the stage before.
+    fn divide(&mut self, current: usize, index: usize, work: &mut Work<'_>) -> Result<()> {
+        let (stage, partition, round) = (&self.stages[index], &self.partition, &mut self.rounds[current]);
+        let (before, now) = round.stages.split_at_mut(index);
+        let StageBuffers { kept, late, .. } = &mut now[0];
+        let Some(before) = before.last_mut() else {
+            work.divide(kept, std::iter::once(&round.list[..]), stage, partition);
+            late.clear(stage);
+            return Ok(());
+        };
+        let own = self.stages[index - 1].own;
+        if self.refinements.late_wait {
+            work.divide(kept, before.bin(own).into_iter(), stage, partition);
+            self.link.receive(index - 1, before)?;
+            work.divide(late, before.lists(), stage, partition);
+        } else {
+            work.divide(kept, before.bin(own).into_iter().chain(before.lists()), stage, partition);
+            late.clear(stage);
+        }
+        Ok(())
+    }
+
+    /// What remains of a round when all its stages have been sent.
+    fn finish(&mut self, current: usize, work: &mut Work<'_>) -> Result<()> {
+        let Some(last) = self.stages.len().checked_sub(1) else {
+            let round = &mut self.rounds[current];
+            work.update(&round.list, &mut round.room);
+            work.account();
+            return Ok(());
+        };
+        self.link.receive(last, &mut self.rounds[current].stages[last])?;
+        if self.refinements.deferred {
+            self.update_own(current, work);
+        }
+        let Round { stages, room, .. } = &mut self.rounds[current];
+        stages[last].lists().for_each(|list| work.update(list, room));
+        work.account();
+        Ok(())
+    }
+
+    /// Updates by the data that was here before the last exchange.
+    fn update_own(&mut self, current: usize, work: &mut Work<'_>) {
+        let Round { stages, room, .. } = &mut self.rounds[current];
+        let last = stages.len() - 1;
+        stages[last].bin(self.stages[last].own).into_iter().for_each(|list| work.update(list, room));
+    }
+}
+
+impl StageBuffers {
+    /// The data of a bin.
+    fn bin(&self, bin: usize) -> [&[u64]; 2] {
+        [self.kept.bin(bin), self.late.bin(bin)]
+    }
+
+    /// The lists that were received.
+    fn lists(&self) -> impl Iterator<Item = &[u64]> + Clone {
+        self.received.iter().map(|(list, len)| &list[..*len])
+    }
+}
+
+impl Link {
+    /// Starts the receives of a stage. What was received before is no longer needed.
+    fn post(&mut self, index: usize, stage: &Stage, buffers: &mut StageBuffers) -> Result<()> {
+        let StageBuffers { receives, received, free, .. } = buffers;
+        free.extend(received.drain(..).map(|(list, _)| list));
+        for from in &stage.from {
+            let into = free.pop().unwrap_or_else(|| vec![0; self.max_message]);
+            receives.push(self.comm.irecv(into, *from as Rank, index as Tag)?);
+        }
+        free.clear();
+        Ok(())
+    }
+
+    /// Waits for the messages of a stage, unless that has been done.
+    fn receive(&mut self, index: usize, buffers: &mut StageBuffers) -> Result<()> {
+        for receive in buffers.receives.drain(..) {
+            let (list, status) = receive.wait()?;
+            let mut len = status.count::<u64>();
+            buffers.received.push((list, len));
+            while len == self.max_message {
+                let (list, _) = self.comm.recv_vec(status.source, CONTINUED + index as Tag)?;
+                len = list.len();
+                buffers.received.push((list, len));
+            }
+        }
+        // Their receivers do not wait for this rank any more.
+        for send in self.continued.drain(..) {
+            self.free.push(send.wait()?);
+        }
+        Ok(())
+    }
+
+    /// Sends all bins of a stage but the own one.
+    fn send_bins(&mut self, index: usize, stage: &Stage, buffers: &StageBuffers, work: &mut Work<'_>) -> Result<()> {
+        for (bin, parts) in stage.to.iter().enumerate() {
+            let [kept, late] = buffers.bin(bin);
+            let (mut begin, all) = (0, kept.len() + late.len());
+            for part in parts {
+                let end = part.end(all);
+                let within =
+                    |position: usize, list: &[u64], first: usize| position.clamp(first, first + list.len()) - first;
+                let [kept, late] = [(kept, 0), (late, kept.len())]
+                    .map(|(list, first)| &list[within(begin, list, first)..within(end, list, first)]);
+                self.send(index, part.to as Rank, [kept, late], work)?;
+                begin = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends two lists as one message, or more if they do not fit.
+    fn send(&mut self, index: usize, to: Rank, [first, second]: [&[u64]; 2], work: &mut Work<'_>) -> Result<()> {
+        let len = first.len() + second.len();
+        work.count_message(len);
+        if len < self.max_message && second.is_empty() && !self.is_nonblocking {
+            return self.comm.send(first, to, index as Tag);
+        }
+        let mut message = self.free.pop().unwrap_or_default();
+        message.clear();
+        message.extend_from_slice(first);
+        message.extend_from_slice(second);
+        if len < self.max_message && !self.is_nonblocking {
+            self.comm.send(&message, to, index as Tag)?;
+            self.free.push(message);
+            return Ok(());
+        }
+        let mut rest = (len >= self.max_message).then(|| message.split_off(self.max_message));
+        self.sends.push(self.comm.isend(message, to, index as Tag)?);
+        // For these the receiver has posted no receive yet, and it may be sending itself: waiting here could be forever.
+        while let Some(mut message) = rest.take() {
+            rest = (message.len() >= self.max_message).then(|| message.split_off(self.max_message));
+            work.count_message(message.len());
+            self.continued.push(self.comm.isend(message, to, CONTINUED + index as Tag)?);
+        }
+        self.complete_sends(if self.is_nonblocking { DOUBLE_BUFFERS } else { 0 })
+    }
+
+    /// Waits until at most `outstanding` sends have not completed.
+    fn complete_sends(&mut self, outstanding: usize) -> Result<()> {
+        let completed = self.sends.len().saturating_sub(outstanding);
+        for send in self.sends.drain(..completed) {
+            self.free.push(send.wait()?);
+        }
+        Ok(())
+    }
+}

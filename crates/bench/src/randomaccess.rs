@@ -1,0 +1,131 @@
+//! `treepie bench randomaccess`: RandomAccess, alone or against MPI.
+
+mod rank;
+mod task;
+
+use std::process::ExitCode;
+
+use anyhow::ensure;
+pub(crate) use rank::Updates;
+use task::{Program, Task, TaskKind};
+use treepie::randomaccess::MAX_LOOK_AHEAD;
+
+use crate::harness::case::Case;
+use crate::harness::comparison::Comparison;
+use crate::harness::figure::{BATCHES, Figure, Measure};
+use crate::harness::output;
+use crate::harness::peer::Source;
+use crate::harness::table::NAME_WIDTH;
+use crate::{ComparisonOptions, machine};
+
+/// RandomAccess: random updates of a table of all ranks, in giga-updates per second
+#[derive(clap::Args)]
+pub(crate) struct RandomAccessBench {
+    /// Number of ranks
+    #[arg(short = 'n', long, value_name = "P", default_value = "2", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+    #[command(flatten)]
+    comparison: ComparisonOptions,
+    /// 2^N words in the table of all ranks, separated by commas
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "23,27", value_parser = clap::value_parser!(u32).range(0..=40))]
+    table_log2: Vec<u32>,
+    /// The most updates that a rank may keep, separated by commas
+    #[arg(long, value_name = "Q,...", value_delimiter = ',', default_values_t = [MAX_LOOK_AHEAD])]
+    look_ahead: Vec<usize>,
+    /// Algorithms, separated by spaces, with refinements after a slash, e.g. "auto hypercube/mod3 buffered_async/base"
+    #[arg(long, value_name = "ID ...", value_delimiter = ' ', default_value = "auto")]
+    algorithms: Vec<Program>,
+    /// Updates of all ranks in a batch
+    #[arg(long, value_name = "N", default_value = "16777216", value_parser = clap::value_parser!(u32).range(1..))]
+    updates: u32,
+}
+
+const PEER: Source = Source { name: "randomaccess_peer", text: include_str!("randomaccess/peer.c") };
+
+impl RandomAccessBench {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        for log2 in &self.table_log2 {
+            let words = (1u64 << log2) as f64;
+            machine::ensure_memory("the tables", 8.0 * words * self.algorithms.len() as f64)?;
+        }
+        let comparison = Comparison::new(self.ranks, &self.comparison, &["randomaccess-rank"], Some(&PEER))?;
+        let is_against_mpi = comparison.is_against_mpi();
+        ensure!(!is_against_mpi || self.ranks.is_power_of_two(), "--against mpi needs a power of two of ranks");
+        let figures = self.figures(is_against_mpi);
+        comparison.print_sides("RandomAccess", "make the same updates", BATCHES);
+        self.print_rules(is_against_mpi);
+        let result = comparison.measure(&figures)?;
+        result.print_table();
+        print_parts(&figures, &result.ours)?;
+        result.warn_if_too_few_pairs();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn figures(&self, is_against_mpi: bool) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for log2 in &self.table_log2 {
+            for look_ahead in &self.look_ahead {
+                for kind in [TaskKind::Update, TaskKind::Alone] {
+                    if kind == TaskKind::Alone && !is_against_mpi {
+                        continue;
+                    }
+                    figures
+                        .extend(self.algorithms.iter().map(|program| self.figure(kind, *log2, *look_ahead, program)));
+                }
+            }
+        }
+        figures
+    }
+
+    fn figure(&self, kind: TaskKind, log2: u32, look_ahead: usize, program: &Program) -> Figure {
+        let task = Task { kind, words: 1 << log2, look_ahead };
+        let count = (self.updates / self.ranks).max(1) as usize;
+        let case = Case { task, count, batches: BATCHES, program: program.clone() };
+        let look_ahead = if look_ahead == MAX_LOOK_AHEAD { String::new() } else { format!("/Q{look_ahead}") };
+        let of = if kind == TaskKind::Alone { "/alone" } else { "" };
+        Figure::new(format!("randomaccess/{program}/2^{log2}{look_ahead}{of}"), &case, Measure::Rate)
+    }
+
+    fn print_rules(&self, is_against_mpi: bool) {
+        say!("  {} updates of all ranks in a batch; the table is checked after every second one.", self.updates);
+        if is_against_mpi {
+            say!(
+                "  MPI updates in rounds of the look-ahead: sorts by rank, MPI_Alltoall of the counts, MPI_Alltoallv."
+            );
+            say!("  alone: MPI's ranks update their own tables by a plain loop, without any exchange.");
+        }
+        say!("");
+    }
+}
+
+/// Prints the time of each part of an update, in the first run, beside the memory's own limit.
+fn print_parts(figures: &[Figure], ours: &[String]) -> anyhow::Result<()> {
+    let Some(first) = ours.first() else { return Ok(()) };
+    say!("");
+    say!("Nanoseconds of a rank per update, in the first run; the memory alone would take what apply takes:");
+    say!("{:<NAME_WIDTH$} {:>9} {:>9} {:>9} {:>9}  algorithm", "case", "generate", "bin", "exchange", "apply");
+    for figure in figures.iter().filter(|figure| !figure.name.ends_with("/alone")) {
+        let mut words = output::find(first, "about", &figure.case)?;
+        let algorithm = words.next().unwrap_or_default();
+        let parts: String = words.map(|part| format!(" {part:>9}")).collect();
+        say!("{:<NAME_WIDTH$}{parts:<40}  {algorithm}", figure.name);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::testing::measured;
+
+    #[test]
+    fn programs_update_and_check() {
+        let texts: Vec<String> = ["auto", "hypercube_any/mod3", "buffered_async/base", "am"]
+            .map(|program| format!("update:1024:64:500:2@{program}"))
+            .into_iter()
+            .collect();
+        for ranks in [1, 2, 3] {
+            measured::<Updates>(ranks, &texts);
+        }
+    }
+}

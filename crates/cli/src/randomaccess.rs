@@ -1,0 +1,206 @@
+//! `treepie randomaccess`: HPCC RandomAccess.
+//!
+//! If the command is not started as a rank, it launches itself as ranks.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use treepie::Comm;
+use treepie::randomaccess::{ALGORITHMS, Algorithm, MAX_LOOK_AHEAD, Pages, RandomAccess, Refinements, Run, RunResult};
+use treepie_bench::record::{Better, Record, Records};
+use treepie_bench::{EmulationOption, format_number, machine, parse_number};
+
+use crate::run;
+
+/// Run HPCC RandomAccess: random updates of a table that is distributed over all ranks
+///
+/// Started under `mpirun` or `treepie run`, it uses the ranks of that job.
+#[derive(clap::Args)]
+pub(crate) struct RandomAccessCommand {
+    /// Number of ranks [default: one per core, or those of the job]
+    #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// 2^N words in the table of all ranks [default: 24]
+    #[arg(long, value_name = "N", conflicts_with_all = ["words", "memory_fraction"], value_parser = clap::value_parser!(u32).range(0..=48))]
+    table_log2: Option<u32>,
+    /// Words in the table of all ranks, not only powers of two, e.g. 12000000 or 12M
+    #[arg(long, value_name = "N", conflicts_with = "memory_fraction", value_parser = parse_words)]
+    words: Option<u64>,
+    /// The largest power of two of words in this fraction of the memory; 0.5 by the rules
+    #[arg(long, value_name = "FRACTION")]
+    memory_fraction: Option<f64>,
+    /// The most updates that a rank may keep; at most 1024 by the rules
+    #[arg(long, value_name = "Q", default_value_t = MAX_LOOK_AHEAD)]
+    look_ahead: usize,
+    /// Algorithm, or auto; --list shows all
+    #[arg(long, value_name = "ID", default_value = "auto")]
+    algorithm: Algorithm,
+    /// Updates per word of the table; 4 by the rules
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    updates_per_word: u64,
+    /// Refinements of the synchronous algorithms: prepost, deferred, late-wait, double-buffer, overlap, discard; mod1 to
+    /// mod7 are the columns of the paper's table 3; none
+    #[arg(long, value_name = "NAMES")]
+    refinements: Option<Refinements>,
+    /// Pages of the usual size instead of huge ones
+    #[arg(long)]
+    base_pages: bool,
+    /// Do not verify the table
+    #[arg(long)]
+    no_verify: bool,
+    /// Runs, after the first of which the memory is warm; the fastest counts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// List the algorithms
+    #[arg(long)]
+    list: bool,
+    /// Also write the result to this file, as a JSON line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// log2 of the words of the table, unless another number is asked for.
+const TABLE_LOG2: u32 = 24;
+
+fn parse_words(text: &str) -> Result<u64, String> {
+    parse_number(text).filter(|words| *words > 0).ok_or_else(|| "expected a positive number, e.g. 12M".to_owned())
+}
+
+impl RandomAccessCommand {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        if self.list {
+            ALGORITHMS.iter().for_each(|(id, what)| say!("{id:<24} {what}"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !machine::is_rank() {
+            let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
+            self.check(ranks)?;
+            if ranks > 1 {
+                run::check_limits(ranks, &EmulationOption::default())?;
+                return run::launch_this_command(ranks);
+            }
+        }
+        let world = treepie::init()?;
+        match self.measure(&world) {
+            Err(error) if world.rank() == 0 => Err(error),
+            // Rank 0 prints the error.
+            Err(_) => Ok(ExitCode::from(run::ERROR_REPORTED_STATUS)),
+            Ok(is_valid) => Ok(if is_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        }
+    }
+
+    /// The number of words of the table.
+    fn words(&self) -> anyhow::Result<u64> {
+        if let Some(fraction) = self.memory_fraction {
+            ensure!(fraction > 0.0 && fraction <= 1.0, "--memory-fraction must be above 0 and at most 1");
+            let memory = machine::meminfo("MemTotal").context("the system does not tell its memory")?;
+            let words = (fraction * memory as f64 / 8.0) as u64;
+            return Ok(1 << words.max(1).ilog2());
+        }
+        Ok(self.words.unwrap_or(1 << self.table_log2.unwrap_or(TABLE_LOG2)))
+    }
+
+    fn settings(&self) -> anyhow::Result<RandomAccess> {
+        let words = self.words()?;
+        let settings = RandomAccess::new(words)
+            .updates(words.saturating_mul(self.updates_per_word))
+            .look_ahead(self.look_ahead)
+            .algorithm(self.algorithm.clone())
+            .pages(if self.base_pages { Pages::Base } else { Pages::Huge })
+            .verifies(!self.no_verify);
+        Ok(match self.refinements {
+            Some(refinements) => settings.refinements(refinements),
+            None => settings,
+        })
+    }
+
+    /// What can be refused before ranks start.
+    fn check(&self, ranks: u32) -> anyhow::Result<()> {
+        self.settings()?.check(ranks)?;
+        let needed = self.words()? as f64 * 8.0;
+        let free = machine::meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64);
+        ensure!(
+            needed <= free,
+            "a table of {} GB does not fit the free memory of {} GB",
+            format_number(needed / 1e9),
+            format_number(free / 1e9)
+        );
+        Ok(())
+    }
+
+    /// Runs the benchmark; whether the result is valid.
+    fn measure(&self, world: &Comm) -> anyhow::Result<bool> {
+        if let Some(ranks) = self.ranks {
+            ensure!(ranks as usize == world.size(), "-n {ranks}, but this job has {} ranks", world.size());
+        }
+        self.check(world.size() as u32)?;
+        let mut records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0))?;
+        let settings = self.settings()?;
+        let mut run = settings.prepare(world)?;
+        let mut best = run.update()?;
+        for _ in 1..self.runs {
+            // The updates of two runs cancel each other.
+            let result = run.update()?;
+            if result.seconds < best.seconds {
+                best = result;
+            }
+        }
+        self.verify(&mut run, &mut best)?;
+        if world.rank() == 0 {
+            self.print(world, &best)?;
+            records.write(&self.record(world, &best))?;
+        }
+        Ok(best.is_valid(self.words()?))
+    }
+
+    fn verify(&self, run: &mut Run, result: &mut RunResult) -> anyhow::Result<()> {
+        if !self.no_verify {
+            // An even number of runs has restored the table, which verification then updates once.
+            if self.runs.is_multiple_of(2) {
+                run.update()?;
+            }
+            result.errors = Some(run.verify()?);
+        }
+        Ok(())
+    }
+
+    fn print(&self, world: &Comm, result: &RunResult) -> anyhow::Result<()> {
+        let words = self.words()?;
+        let ranks = world.size();
+        say!("RandomAccess on {}, {ranks} ranks ({})", machine::describe(), world.engine());
+        let size = if words.is_power_of_two() { format!("2^{}", words.ilog2()) } else { words.to_string() };
+        say!("  table        {size} words of 8 bytes, {} MB", format_number(words as f64 * 8.0 / 1e6));
+        let outside = if self.look_ahead > MAX_LOOK_AHEAD { ", outside the rules, which allow 1024" } else { "" };
+        say!("  look-ahead   {}{outside}", self.look_ahead);
+        say!("  algorithm    {}", result.algorithm);
+        say!("  updates      {} in {} s", result.updates, format_number(result.seconds));
+        say!("  rate         {:.6} GUP/s, {:.6} of each rank", result.gups(), result.gups() / ranks as f64);
+        let per_rank = result.total.messages as f64 / ranks as f64;
+        let length = 8.0 * result.total.data as f64 / (result.total.messages.max(1)) as f64;
+        say!("  messages     {} of a rank, {} bytes on average", format_number(per_rank), format_number(length));
+        if let Some([generate, bin, exchange, update]) = result.parts() {
+            say!(
+                "  of an update {generate:.2} ns generate, {bin:.2} bin, {exchange:.2} exchange and wait, {update:.2} apply"
+            );
+        }
+        if result.total.discarded > 0 {
+            let percent = 100.0 * result.total.discarded as f64 / result.updates as f64;
+            let verdict =
+                if result.total.discarded > result.updates / 100 { "INVALID: more than 1%" } else { "allowed: 1%" };
+            say!("  discarded    {} updates, {percent:.2}% ({verdict})", result.total.discarded);
+        }
+        match result.errors {
+            Some(errors) => say!("  verified     {errors} wrong words of {words}"),
+            None => say!("  verified     no"),
+        }
+        Ok(())
+    }
+
+    fn record(&self, world: &Comm, result: &RunResult) -> Record {
+        let case = format!("randomaccess/{}/{}", result.algorithm, self.look_ahead);
+        let record =
+            Record::measured(case, world.engine(), world.size() as u32, &[result.gups()], ("GUP/s", Better::High));
+        Record { statistic: "best".to_owned(), samples: self.runs as usize, ..record }
+    }
+}
