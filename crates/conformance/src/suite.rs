@@ -37,9 +37,13 @@ impl Case {
         Self { last: true, ..self }
     }
 
-    /// Whether its name contains one of the comma-separated words of the filter.
+    /// Whether its name contains one of the comma-separated words of the filter, if there are any, and none of those
+    /// that follow a `!`.
     pub fn is_chosen_by(&self, filter: &str) -> bool {
-        filter.split(',').any(|word| self.name.contains(word))
+        let words = || filter.split(',').filter(|word| !word.is_empty());
+        let is_excluded = words().filter_map(|word| word.strip_prefix('!')).any(|word| self.name.contains(word));
+        let mut wanted = words().filter(|word| !word.starts_with('!')).peekable();
+        !is_excluded && (wanted.peek().is_none() || wanted.any(|word| self.name.contains(word)))
     }
 }
 

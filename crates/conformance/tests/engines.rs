@@ -33,7 +33,14 @@ fn alone(ranks: usize) {
 }
 
 fn threads(ranks: usize) {
-    passes(&format!("threads, {ranks} ranks"), Command::new(SUITE).args(["--threads", &ranks.to_string()]));
+    let mut command = Command::new(SUITE);
+    command.args(["--threads", &ranks.to_string()]).args(suite_filter(ranks));
+    passes(&format!("threads, {ranks} ranks"), &mut command);
+}
+
+/// In short runs, more than two ranks leave out what has runs of its own.
+fn suite_filter(ranks: usize) -> Option<&'static str> {
+    (ranks > 2 && !is_long_run()).then_some("!graphs/,!active/,!exchanges/,!splits/,!randomaccess/")
 }
 
 /// The numbers of ranks up to `limit`; in short runs only some odd ones, powers of two and their neighbors.
@@ -104,6 +111,42 @@ fn graphs_on_openmpi(ranks: usize) {
 
 fn graphs_on_mpich(ranks: usize) {
     mpi("mpirun.mpich", &[], ranks, Some(GRAPHS));
+}
+
+/// Cases of RandomAccess.
+const RANDOM_ACCESS: &str = "randomaccess/";
+
+fn randomaccess_on_threads(limit: usize) {
+    for ranks in rank_counts(&[1, 3, 4, 5, 6, 7, 8, 9, 16, 17], limit) {
+        let mut command = Command::new(SUITE);
+        command.args(["--threads", &ranks.to_string(), RANDOM_ACCESS]);
+        passes(&format!("RandomAccess on threads, {ranks} ranks"), &mut command);
+    }
+}
+
+/// In short runs only 3, 4 and 8 ranks.
+fn few_counts(limit: usize) -> impl Iterator<Item = usize> {
+    (2..=limit).filter(|ranks| is_long_run() || [3, 4, 8].contains(ranks))
+}
+
+fn randomaccess_on_shm(limit: usize) {
+    for ranks in few_counts(limit) {
+        let mut command = Command::new(SUITE);
+        command.args(["--shm", &ranks.to_string(), RANDOM_ACCESS]);
+        passes(&format!("RandomAccess on shm, {ranks} ranks"), &mut command);
+    }
+}
+
+fn randomaccess_on_openmpi(limit: usize) {
+    few_counts(limit).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(RANDOM_ACCESS)));
+}
+
+fn randomaccess_on_mpich(limit: usize) {
+    few_counts(limit).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(RANDOM_ACCESS)));
+}
+
+fn simulated_randomaccess(ranks: usize) {
+    sim(&format!("torus:4x{}", ranks / 4), Some(RANDOM_ACCESS));
 }
 
 fn hundred_million_messages_on_shm(ranks: usize) {
@@ -201,7 +244,9 @@ fn checked_on_threads(ranks: usize) {
 }
 
 fn shm(ranks: usize) {
-    passes(&format!("shm, {ranks} ranks"), Command::new(SUITE).args(["--shm", &ranks.to_string()]));
+    let mut command = Command::new(SUITE);
+    command.args(["--shm", &ranks.to_string()]).args(suite_filter(ranks));
+    passes(&format!("shm, {ranks} ranks"), &mut command);
 }
 
 fn collectives_on_shm(ranks: usize) {
@@ -260,7 +305,8 @@ fn mostly_simulated(ranks: usize) {
 
 fn simulated_algorithms(ranks: usize) {
     let network = ranks.to_string();
-    let cases = if is_long_run() { ALGORITHMS } else { "algorithms/world/,collectives/" };
+    // In short runs a torus has the algorithms of flat networks, too.
+    let cases = if is_long_run() { ALGORITHMS } else { "collectives/" };
     sim(&network, Some(cases));
 }
 
@@ -384,10 +430,15 @@ runs! {
     graphs_on_shm_4: graphs_on_shm(4);
     graphs_on_openmpi_4: graphs_on_openmpi(4);
     graphs_on_mpich_4: graphs_on_mpich(4);
+    randomaccess_on_threads_up_to_17: randomaccess_on_threads(17);
+    randomaccess_on_shm_up_to_8: randomaccess_on_shm(8);
+    randomaccess_on_openmpi_up_to_8: randomaccess_on_openmpi(8);
+    randomaccess_on_mpich_up_to_8: randomaccess_on_mpich(8);
+    simulated_randomaccess_16: simulated_randomaccess(16);
     emulated_on_threads_5: emulated_on_threads(5);
     emulated_on_shm_5: emulated_on_shm(5);
-    emulated_algorithms_on_threads_8: emulated_algorithms_on_threads(8);
-    emulated_algorithms_on_shm_8: emulated_algorithms_on_shm(8);
+    emulated_algorithms_on_threads_6: emulated_algorithms_on_threads(6);
+    emulated_algorithms_on_shm_6: emulated_algorithms_on_shm(6);
     groups_on_threads_8: groups_on_threads(8);
     groups_on_shm_7: groups_on_shm(7);
     hosts_on_mpich_6: hosts_on_mpich(6);

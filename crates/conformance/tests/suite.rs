@@ -49,6 +49,8 @@ fn a_filter_has_several_words() {
     let case = Case::new("matching/of-tags", 1, passes);
     assert!(["", "of-t", "world/,match", "match,world/"].iter().all(|filter| case.is_chosen_by(filter)));
     assert!(["world/", "world/,tagged"].iter().all(|filter| !case.is_chosen_by(filter)));
+    assert!(["!world/", "match,!world/"].iter().all(|filter| case.is_chosen_by(filter)));
+    assert!(["!match", "match,!of-t"].iter().all(|filter| !case.is_chosen_by(filter)));
 }
 
 #[test]

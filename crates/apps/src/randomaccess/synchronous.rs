@@ -95,18 +95,19 @@ impl Synchronous {
     /// All updates of a stream; `max_count` is the number of updates of the rank that has most.
     pub(super) fn run(&mut self, stream: &mut Stream, max_count: u64, work: &mut Work<'_>) -> Result<()> {
         // With overlap two rounds are under way, which together look ahead as far as allowed.
-        let chunk = if self.refinements.overlap { self.look_ahead.div_ceil(2) } else { self.look_ahead };
+        let overlaps = self.refinements.overlap && !self.stages.is_empty();
+        let chunk = if overlaps { self.look_ahead.div_ceil(2) } else { self.look_ahead };
         let rounds = max_count.div_ceil(chunk as u64);
         for round in 0..rounds {
             let current = (round % 2) as usize;
             work.generate(stream, &mut self.rounds[current].list, chunk);
             self.rounds[current].room = if self.refinements.discard { chunk } else { usize::MAX };
             self.exchange(current, round > 0, work)?;
-            if !self.refinements.overlap {
+            if !overlaps {
                 self.finish(current, work)?;
             }
         }
-        if self.refinements.overlap && rounds > 0 {
+        if overlaps && rounds > 0 {
             self.finish(((rounds - 1) % 2) as usize, work)?;
         }
         self.link.complete_sends(0)
@@ -206,7 +207,8 @@ impl Link {
     /// Starts the receives of a stage. What was received before is no longer needed.
     fn post(&mut self, index: usize, stage: &Stage, buffers: &mut StageBuffers) -> Result<()> {
         let StageBuffers { receives, received, free, .. } = buffers;
-        free.extend(received.drain(..).map(|(list, _)| list));
+        // Those of continued messages have other lengths.
+        free.extend(received.drain(..).map(|(list, _)| list).filter(|list| list.len() == self.max_message));
         for from in &stage.from {
             let into = free.pop().unwrap_or_else(|| vec![0; self.max_message]);
             receives.push(self.comm.irecv(into, *from as Rank, index as Tag)?);

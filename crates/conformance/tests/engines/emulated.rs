@@ -27,14 +27,14 @@ pub(crate) fn emulated_on_shm(ranks: usize) {
     passes(&format!("emulated lossy links on shm, {ranks} ranks"), &mut command);
 }
 
-/// Unequal clusters with room for several coordinators, close to each other, as every algorithm is tried on them.
-const EIGHT: &str = "clusters:3+5,wan=20us/1GBps,lan=1us/10GBps";
-
-/// Every algorithm over the clusters of the world; in long runs also on networks that other links join.
+/// Every algorithm over the unequal clusters of the world, which have room for several coordinators and are close to each
+/// other; in long runs with two ranks more, and also on networks that other links join.
 fn emulated_algorithms(engine: &str, ranks: usize) {
     let mut command = Command::new(SUITE);
-    let cases = if is_long_run() { "algorithms/" } else { "algorithms/world/" };
-    command.args([engine, &ranks.to_string(), cases]).env("TREEPIE_EMULATE", EIGHT);
+    let (cases, small, ranks) =
+        if is_long_run() { ("algorithms/", 3, ranks + 2) } else { ("algorithms/world/", 2, ranks) };
+    let links = format!("clusters:{small}+{},wan=20us/1GBps,lan=1us/10GBps", ranks - small);
+    command.args([engine, &ranks.to_string(), cases]).env("TREEPIE_EMULATE", links);
     passes(&format!("algorithms over emulated links on {engine}, {ranks} ranks"), &mut command);
 }
 

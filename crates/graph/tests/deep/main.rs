@@ -128,7 +128,7 @@ fn components_are_those_of_tarjan() {
 
 #[test]
 fn scores_are_those_of_brandes() {
-    for ranks in 1..=5 {
+    for ranks in [1, 2, 5] {
         launch(ranks, |comm| (0..GRAPHS).for_each(|seed| check_betweenness(&comm, &EdgeList::random(seed), seed)));
     }
 }

@@ -77,7 +77,7 @@ fn fuzz(format: InputFormat) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(format as u64 + 1);
     let (start, is_long) = (Instant::now(), std::env::var_os("TREEPIE_LONG").is_some());
     let (mut rounds, mut good) = (0, 0);
-    while if is_long { start.elapsed() < Duration::from_secs(60) } else { rounds < 2000 } {
+    while if is_long { start.elapsed() < Duration::from_secs(60) } else { rounds < 1000 } {
         let name = samples[rounds % samples.len()];
         let path = directory.join(name);
         let mut bytes = fs::read(sample("good").join(name)).expect("a sample");
