@@ -146,7 +146,7 @@ fn randomaccess_on_mpich(limit: usize) {
 }
 
 fn simulated_randomaccess(ranks: usize) {
-    sim(&format!("torus:4x{}", ranks / 4), Some(RANDOM_ACCESS));
+    sim(&format!("torus:8x{}", ranks / 8), Some(RANDOM_ACCESS));
 }
 
 fn hundred_million_messages_on_shm(ranks: usize) {
@@ -434,7 +434,7 @@ runs! {
     randomaccess_on_shm_up_to_8: randomaccess_on_shm(8);
     randomaccess_on_openmpi_up_to_8: randomaccess_on_openmpi(8);
     randomaccess_on_mpich_up_to_8: randomaccess_on_mpich(8);
-    simulated_randomaccess_16: simulated_randomaccess(16);
+    simulated_randomaccess_64: simulated_randomaccess(64);
     emulated_on_threads_5: emulated_on_threads(5);
     emulated_on_shm_5: emulated_on_shm(5);
     emulated_algorithms_on_threads_6: emulated_algorithms_on_threads(6);
