@@ -133,7 +133,7 @@ impl RandomAccess {
         Self { verifies, ..self }
     }
 
-    /// What a datum costs in a simulation. Of active messages, that is the settings' work for each message.
+    /// What a datum costs in a simulation.
     pub fn simulated_costs(self, simulated_costs: SimulatedCosts) -> Self {
         Self { simulated_costs, ..self }
     }
@@ -166,7 +166,12 @@ impl RandomAccess {
         if self.look_ahead > MAX_LOOK_AHEAD_AT_ALL {
             return refuse(format!("a look-ahead of {} is more than {MAX_LOOK_AHEAD_AT_ALL}", self.look_ahead));
         }
-        Ok(())
+        let needs = match self.algorithm {
+            Algorithm::Serial if ranks != 1 => "1 rank",
+            Algorithm::Hypercube(_) if !ranks.is_power_of_two() => "a power of two of ranks",
+            _ => return Ok(()),
+        };
+        refuse(format!("{} needs {needs}, not {ranks}", self.algorithm))
     }
 }
 
@@ -216,7 +221,7 @@ impl Run {
             }
             Algorithm::BufferedAsync => Exchange::BufferedAsync,
             synchronous => {
-                let stages = stages_of(synchronous, partition, comm.rank() as u32)?;
+                let stages = stages_of(synchronous, partition, comm.rank() as u32);
                 let refinements = settings.refinements.unwrap_or(selection::REFINEMENTS);
                 let look_ahead = settings.look_ahead;
                 Exchange::Synchronous(Box::new(Synchronous::new(&comm, partition, stages, look_ahead, refinements)))
@@ -245,7 +250,9 @@ impl Run {
             Exchange::BufferedAsync => {
                 work = buffered_async::run(self.partition, self.settings.look_ahead, &mut stream, work)?;
             }
-            Exchange::Messages(messages) => counters = Some(messages.run(&mut stream, work.table)?),
+            Exchange::Messages(messages) => {
+                counters = Some(messages.run(&mut stream, work.table, self.settings.simulated_costs)?);
+            }
         }
         let took = self.comm.now() - start;
         let counters = counters.unwrap_or(work.counters);
@@ -287,21 +294,18 @@ impl Run {
 }
 
 /// The stages of a synchronous algorithm on a rank.
-fn stages_of(algorithm: &Algorithm, partition: Partition, rank: u32) -> Result<Vec<Stage>> {
+fn stages_of(algorithm: &Algorithm, partition: Partition, rank: u32) -> Vec<Stage> {
     let ranks = partition.ranks();
-    let refuse = |what: &str| Err(Error::Algorithm(format!("{algorithm} needs {what}, not {ranks}")));
     let sides: Vec<u32> = match algorithm {
-        Algorithm::HypercubeAny => return Ok(stages::halving(partition, rank)),
-        Algorithm::Serial if ranks != 1 => return refuse("1 rank"),
-        Algorithm::Hypercube(_) if !ranks.is_power_of_two() => return refuse("a power of two of ranks"),
+        Algorithm::HypercubeAny => return stages::halving(partition, rank),
         Algorithm::Serial => Vec::new(),
-        Algorithm::Hypercube(_) => vec![2; ranks.ilog2() as usize],
         Algorithm::Alltoall(Dimensions::Number(dimensions)) => {
             dims_create(ranks as usize, *dimensions as usize).into_iter().map(|side| side as u32).collect()
         }
+        // Of a power of two all are 2.
         _ => prime_factors(ranks),
     };
-    Ok(stages::grid(&sides, partition, rank))
+    stages::grid(&sides, partition, rank)
 }
 
 /// The prime factors of a number, the largest first.

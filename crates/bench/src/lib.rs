@@ -256,6 +256,8 @@ impl ComparisonOptions {
 enum Baseline {
     /// The same calls in C with the MPI of this machine.
     Mpi,
+    /// The program hpcc, for RandomAccess.
+    Hpcc,
     /// Another build of this program.
     Build(PathBuf),
 }
@@ -266,6 +268,7 @@ impl FromStr for Baseline {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "mpi" => Ok(Self::Mpi),
+            "hpcc" => Ok(Self::Hpcc),
             path if path.contains('/') => Ok(Self::Build(path.into())),
             _ => Err("expected mpi, or the path of another build of treepie, such as ./treepie"),
         }

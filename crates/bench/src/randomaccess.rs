@@ -1,11 +1,13 @@
 //! `treepie bench randomaccess`: RandomAccess, alone or against MPI.
 
+mod hpcc;
+mod paper;
 mod rank;
 mod task;
 
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 pub(crate) use rank::Updates;
 use task::{Program, Task, TaskKind};
 use treepie::randomaccess::MAX_LOOK_AHEAD;
@@ -16,7 +18,8 @@ use crate::harness::figure::{BATCHES, Figure, Measure};
 use crate::harness::output;
 use crate::harness::peer::Source;
 use crate::harness::table::NAME_WIDTH;
-use crate::{ComparisonOptions, machine};
+use crate::record::Records;
+use crate::{Baseline, ComparisonOptions, machine};
 
 /// RandomAccess: random updates of a table of all ranks, in giga-updates per second
 #[derive(clap::Args)]
@@ -38,15 +41,36 @@ pub(crate) struct RandomAccessBench {
     /// Updates of all ranks in a batch
     #[arg(long, value_name = "N", default_value = "16777216", value_parser = clap::value_parser!(u32).range(1..))]
     updates: u32,
+    /// Simulate a table of the paper instead, 1 to 4, separated by commas
+    #[arg(long, value_name = "TABLE,...", value_delimiter = ',', conflicts_with_all = ["against", "fabric", "scaling"], value_parser = clap::value_parser!(u32).range(1..=4))]
+    paper: Vec<u32>,
+    /// Simulate weak scaling on these numbers of ranks instead, powers of two, separated by commas
+    #[arg(long, value_name = "P,...", value_delimiter = ',', conflicts_with_all = ["against", "fabric"], value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
+    scaling: Vec<u32>,
+    /// The simulated machine of --scaling: Red Storm, or the paper's projection of a Blue Gene/L
+    #[arg(long, value_enum, default_value = "red-storm", requires = "scaling")]
+    machine: SimulatedMachine,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum SimulatedMachine {
+    RedStorm,
+    BlueGeneL,
 }
 
 const PEER: Source = Source { name: "randomaccess_peer", text: include_str!("randomaccess/peer.c") };
 
 impl RandomAccessBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        if !self.paper.is_empty() || !self.scaling.is_empty() {
+            return self.simulate();
+        }
         for log2 in &self.table_log2 {
             let words = (1u64 << log2) as f64;
             machine::ensure_memory("the tables", 8.0 * words * self.algorithms.len() as f64)?;
+        }
+        if matches!(self.comparison.against, Some(Baseline::Hpcc)) {
+            return self.compare_with_hpcc();
         }
         let comparison = Comparison::new(self.ranks, &self.comparison, &["randomaccess-rank"], Some(&PEER))?;
         let is_against_mpi = comparison.is_against_mpi();
@@ -58,6 +82,38 @@ impl RandomAccessBench {
         result.print_table();
         print_parts(&figures, &result.ours)?;
         result.warn_if_too_few_pairs();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// One program and one table.
+    fn compare_with_hpcc(&self) -> anyhow::Result<ExitCode> {
+        let ([log2], [look_ahead], [program]) = (&self.table_log2[..], &self.look_ahead[..], &self.algorithms[..])
+        else {
+            bail!("--against hpcc: choose one table (--table-log2), one look-ahead and one algorithm");
+        };
+        let Figure { name, case, .. } = self.figure(TaskKind::Update, *log2, *look_ahead, program);
+        hpcc::compare(&self.comparison, self.ranks, *log2, (&name, &case))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn simulate(&self) -> anyhow::Result<ExitCode> {
+        let mut records = Records::create(self.comparison.json.as_deref())?;
+        for (number, table) in self.paper.iter().enumerate() {
+            if number > 0 {
+                say!("");
+            }
+            paper::print(*table, &mut records)?;
+        }
+        if !self.scaling.is_empty() {
+            for ranks in &self.scaling {
+                ensure!(ranks.is_power_of_two(), "--scaling: the number of ranks must be a power of two, not {ranks}");
+            }
+            let machine = match self.machine {
+                SimulatedMachine::RedStorm => paper::Machine::red_storm(),
+                SimulatedMachine::BlueGeneL => paper::Machine::blue_gene_l(),
+            };
+            paper::print_scaling(&machine, &self.scaling, &mut records)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 

@@ -9,6 +9,7 @@ mod communicators;
 mod exchange;
 mod failures;
 mod graph;
+mod randomaccess;
 mod wide_area;
 
 use std::path::PathBuf;
@@ -54,6 +55,7 @@ const PARTS: &[(&str, Part)] = &[
     ("exchange", sparse_exchange),
     ("active messages", active_messages),
     ("graphs", graphs),
+    ("RandomAccess", random_access),
     ("losses", lost_ranks),
     ("simulated", simulated),
     ("choices", choices),
@@ -214,6 +216,15 @@ fn graphs(report: &mut Report) -> anyhow::Result<()> {
         "{RANKS} threads: {vertices} vertices, {edges} edges; BFS reaches {reached}, {components} components; verified"
     );
     report.ok("graphs", "threads", RANKS, &detail)
+}
+
+fn random_access(report: &mut Report) -> anyhow::Result<()> {
+    let (algorithms, rate, fastest) = on_threads(RANKS, randomaccess::run)?.swap_remove(0);
+    let detail = format!(
+        "{RANKS} threads, {algorithms} algorithms without a wrong word; {} GUP/s by {fastest}",
+        format_number(rate)
+    );
+    report.ok("RandomAccess", "threads", RANKS, &detail)
 }
 
 /// The same checks on a simulated torus, and a ring allgather on a million simulated ranks.

@@ -21,6 +21,8 @@ mod graph;
 mod mistakes;
 #[path = "cli/mpi.rs"]
 mod mpi;
+#[path = "cli/randomaccess.rs"]
+mod randomaccess;
 #[path = "cli/sim.rs"]
 mod sim;
 #[path = "cli/split.rs"]
@@ -345,6 +347,7 @@ fn the_examples_run_alone_and_as_ranks() {
         ("histogram", "rank 0: 100000 samples"),
         ("active", "rank 0: 10000 vertices in 8 components"),
         ("graph", "rank 0: 65536 vertices, 18728 components"),
+        ("random_updates", "rank 0: hypercube_any, 262144 updates, 0 wrong words"),
     ];
     for (name, expected) in examples_and_output {
         let example = examples.join(name);

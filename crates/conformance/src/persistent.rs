@@ -1,4 +1,4 @@
-//! Persistent collective operations: initialized once and started many times.
+//! Persistent collective operations and messages: initialized once and started many times.
 
 use treepie::{Comm, Error, Max, PersistentCollective, Sum};
 
@@ -16,6 +16,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("persistent/a-dropped-one-still-counts", 1, dropped),
     Case::new("persistent/waiting-without-start-returns", 1, not_started),
     Case::new("persistent/restarted-after-an-error", 2, after_an_error),
+    Case::new("persistent/messages-a-thousand-times", 1, messages),
+    Case::new("persistent/a-message-that-does-not-fit", 1, message_that_does_not_fit),
 ];
 
 const STARTS: u64 = 1000;
@@ -243,5 +245,64 @@ fn after_an_error(comm: &Comm) -> Outcome {
             }
         }
     }
+    Ok(())
+}
+
+/// Around a ring, of all lengths, waited for or tested, in both orders.
+fn messages(comm: &Comm) -> Outcome {
+    let (rank, size) = (comm.rank(), comm.size());
+    let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
+    let mut send = comm.send_init::<u64>(right, 3);
+    let mut receive = comm.recv_init::<u64>(9000, left, 3);
+    check_eq!(receive.wait()?, None, "a receive that was not started");
+    send.wait()?;
+    for round in 0..STARTS {
+        // Beyond all eager limits, too.
+        let len = if round % 100 == 99 { 9000 } else { round % 20 };
+        let message = |from: usize| (0..len).map(move |at| value(round, from, 0) + at);
+        send.data().clear();
+        send.data().extend(message(rank));
+        receive.start()?;
+        check!(receive.is_active() && receive.data().is_empty(), "an active receive has data");
+        send.start()?;
+        let status = if round % 2 == 0 {
+            receive.wait()?
+        } else {
+            let mut status = None;
+            poll_until(comm, "a persistent receive", || {
+                status = receive.test()?;
+                Ok(status.is_some())
+            })?;
+            status
+        };
+        check_eq!(status.map(|status| status.source), Some(left), "round {round}");
+        check!(receive.data().iter().copied().eq(message(left)), "wrong data in round {round}");
+        if round % 3 == 0 {
+            poll_until(comm, "a persistent send", || Ok(send.test()?))?;
+        } else {
+            send.wait()?;
+        }
+        check_eq!(send.data().len() as u64, len, "the data of a send is there again");
+    }
+    Ok(())
+}
+
+/// The receive fails, can be started again, and a longer one gets the message.
+fn message_that_does_not_fit(comm: &Comm) -> Outcome {
+    let rank = comm.rank();
+    let send = comm.isend(vec![1u32, 2, 3], rank, 4)?;
+    let mut short = comm.recv_init::<u32>(2, rank, 4);
+    short.start()?;
+    check!(matches!(short.wait(), Err(Error::Truncated { .. })), "a message of three elements fits two");
+    let mut receive = comm.recv_init::<u32>(3, rank, 4);
+    receive.start()?;
+    receive.wait()?;
+    check_eq!(receive.data(), &[1, 2, 3], "the message");
+    send.wait()?;
+    let send = comm.isend(vec![4u32], rank, 4)?;
+    short.start()?;
+    short.wait()?;
+    check_eq!(short.data(), &[4], "after an error");
+    send.wait()?;
     Ok(())
 }

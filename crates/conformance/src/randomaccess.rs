@@ -58,14 +58,18 @@ fn every_algorithm(comm: &Comm) -> Result<(), Failure> {
 /// All combinations but for `discard`, under which updates are lost.
 fn every_refinement(comm: &Comm) -> Result<(), Failure> {
     let grid = Algorithm::Alltoall(Dimensions::All);
-    for bits in 0..32 {
+    for bits in 0..66 {
         let bit = |bit: u32| bits >> bit & 1 == 1;
-        let [prepost, deferred, late_wait, double_buffer, overlap] = [0, 1, 2, 3, 4].map(bit);
-        let refinements = Refinements { prepost, deferred, late_wait, double_buffer, overlap, discard: false };
+        let [prepost, deferred, late_wait, double_buffer, overlap, persistent] = [0, 1, 2, 3, 4, 5].map(bit);
+        // Trials need many rounds, so there are few of them.
+        let adaptive = bit(6);
+        let (look_ahead, updates) = if adaptive { (2, 1100 * comm.size() as u64) } else { (64, 4096) };
+        let refinements =
+            Refinements { prepost, deferred, late_wait, double_buffer, persistent, overlap, adaptive, discard: false };
         for algorithm in [Algorithm::HypercubeAny, grid.clone()] {
             let what = format!("{algorithm}, {refinements}");
-            let settings = RandomAccess::new(1 << 10).look_ahead(64).algorithm(algorithm).refinements(refinements);
-            is_right(comm, settings, &what)?;
+            let settings = RandomAccess::new(1 << 10).updates(updates).look_ahead(look_ahead).algorithm(algorithm);
+            is_right(comm, settings.refinements(refinements), &what)?;
         }
     }
     // What is discarded is missing in the table.

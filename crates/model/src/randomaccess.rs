@@ -64,6 +64,28 @@ impl RandomAccess {
         f64::from(self.lookahead) * f64::from(ranks) / self.time(ranks) / 1e3
     }
 
+    /// Microseconds per look-ahead by recursive halving of any number of ranks: an exchange for each halving on the longest
+    /// path, and a message more, of `message` microseconds, for each partition of an odd number of ranks.
+    pub fn halving_time(&self, ranks: u32, message: f64) -> f64 {
+        // Both halves of all partitions of a level have one of two neighboring sizes.
+        let (mut below, mut above) = ((1, 0.0), (2, self.exchange));
+        for bit in (0..ranks.ilog2()).rev() {
+            let low = ranks >> bit;
+            let of = |size: u32| {
+                let path = |half: u32| if half == below.0 { below.1 } else { above.1 };
+                let extra = if size % 2 == 1 { message } else { 0.0 };
+                (size, self.exchange + extra + path(size / 2).max(path(size.div_ceil(2))))
+            };
+            (below, above) = (of(low), of(low + 1));
+        }
+        self.compute + below.1
+    }
+
+    /// Giga-updates per second of it.
+    pub fn halving_gups(&self, ranks: u32, message: f64) -> f64 {
+        f64::from(self.lookahead) * f64::from(ranks) / self.halving_time(ranks, message) / 1e3
+    }
+
     /// Parallel efficiency: the fraction of P times the rate of one rank.
     pub fn efficiency(&self, ranks: u32) -> f64 {
         efficiency(self.gups(ranks), ranks, self.gups(1))

@@ -84,6 +84,44 @@ fn b12_blue_gene() {
     near("B12, recomputed", projected.gups(131_072), 44.258, 1e-4);
 }
 
+/// T1 and TC of the measured rates, and what they predict.
+#[test]
+fn b09_b10_b12_a_fit_to_measured_rates() {
+    let powers: Vec<(u32, f64)> =
+        RATES.iter().filter(|(ranks, ..)| ranks.is_power_of_two()).map(|(ranks, _, rate, _)| (*ranks, *rate)).collect();
+    let fit = RandomAccess::fit(1024, &powers).unwrap();
+    near("T1", fit.compute, 56.9, 0.05);
+    near("TC", fit.exchange, 33.0, 0.05);
+    powers.iter().for_each(|(ranks, rate)| near("B09", fit.gups(*ranks), *rate, 0.08));
+    // What the model itself says is fitted exactly.
+    let exact: Vec<(u32, f64)> = [1, 64, 8192].map(|ranks| (ranks, red_storm().gups(ranks))).to_vec();
+    let fit = RandomAccess::fit(1024, &exact).unwrap();
+    near("T1", fit.compute, 56.9, 1e-9);
+    near("TC", fit.exchange, 33.0, 1e-9);
+    for wrong in [&exact[..1], &[(8, 1.0), (8, 2.0)], &[(8, 1.0), (16, 0.0)], &[]] {
+        assert!(RandomAccess::fit(1024, wrong).is_err(), "{wrong:?}");
+    }
+}
+
+/// Numbers of ranks that are no powers of two: with a message more for each odd partition, of 7 us (B23).
+#[test]
+fn b09_halving_any_number_of_ranks() {
+    for (ranks, measured, tolerance) in [(200, 0.567, 0.06), (300, 0.739, 0.06), (10_240, 19.72, 0.005)] {
+        near("B09", red_storm().halving_gups(ranks, 7.0), measured, tolerance);
+    }
+    for ranks in [1, 2, 64, 8192] {
+        near("powers of two", red_storm().halving_time(ranks, 7.0), red_storm().time(ranks), 1e-12);
+    }
+    // The longest path, by recursion.
+    fn exchanges(ranks: u32) -> f64 {
+        let odd = if ranks % 2 == 1 { 7.0 } else { 0.0 };
+        if ranks == 1 { 0.0 } else { 33.0 + odd + exchanges(ranks / 2).max(exchanges(ranks.div_ceil(2))) }
+    }
+    for ranks in 1..300 {
+        near("any", red_storm().halving_time(ranks, 7.0), 56.9 + exchanges(ranks), 1e-12);
+    }
+}
+
 #[test]
 fn b13_b14_b15_messages_and_volume() {
     let both = |dimensions| (randomaccess::messages(10_000, dimensions), randomaccess::volume(10_000, dimensions));

@@ -28,8 +28,9 @@ pub use simulate::simulate;
 pub use treepie_comm::{
     ANY_SOURCE, ANY_TAG, AlgorithmRules, AlgorithmSelector, And, AtomicElement, Cartesian, Comm, Commutative,
     DistGraph, Error, MAX_TAG, MatchedMessage, Max, MaxLoc, Min, MinLoc, Network, Operation, Or, PersistentCollective,
-    Prod, Rank, Reduction, Request, RequestSet, Result, Scope, SelectionQuery, Source, SplitType, Status, Sum, Tag,
-    TagMatch, ValueLoc, Window, Xor, commutative, dims_create, wait_all, wait_any, wait_some,
+    PersistentRecv, PersistentSend, Prod, Rank, Reduction, Request, RequestSet, Result, Scope, SelectionQuery, Source,
+    SplitType, Status, Sum, Tag, TagMatch, ValueLoc, Window, Xor, commutative, dims_create, wait_all, wait_any,
+    wait_some,
 };
 
 pub use bytemuck;
@@ -87,6 +88,8 @@ mod book {
     struct ActiveMessages;
     #[doc = include_str!("../docs/graphs.md")]
     struct Graphs;
+    #[doc = include_str!("../docs/randomaccess.md")]
+    struct RandomAccess;
     #[doc = include_str!("../docs/simulator.md")]
     struct Simulator;
     #[doc = include_str!("../docs/adaptation.md")]

@@ -9,12 +9,15 @@ use treepie_comm::{Comm, Rank, Result, dims_create};
 use super::partition::Partition;
 use super::stream::Stream;
 use super::table::Table;
-use super::work::Counters;
+use super::work::{Counters, SimulatedCosts};
 
 /// The runtime of a rank.
 pub(super) struct Messages {
+    comm: Comm,
     update: Port<u64>,
     partition: Partition,
+    /// On the way of a datum, at most.
+    hops: u64,
     runtime: ActiveMessages<Table>,
 }
 
@@ -41,14 +44,23 @@ impl Messages {
         let kept = look_ahead / neighbors(routing, partition.ranks()).max(1) as usize;
         let config = Config::default().coalescing(Coalescing::Messages(kept.max(1))).routing(routing.clone());
         build.configure(update.port, config);
-        Ok(Self { update: update.port, partition, runtime: build.start()? })
+        let hops = match routing {
+            Routing::Direct => 1,
+            Routing::Rook => 2,
+            Routing::Clusters(_) => 3,
+            Routing::Grid(sides) => sides.iter().filter(|side| **side > 1).count() as u64,
+            Routing::Hypercube => u64::from(partition.ranks().ilog2()),
+        };
+        Ok(Self { comm: comm.clone(), update: update.port, partition, hops, runtime: build.start()? })
     }
 
-    /// All updates of a stream, in one epoch.
-    pub(super) fn run(&mut self, stream: &mut Stream, table: &mut Table) -> Result<Counters> {
+    /// All updates of a stream, in one epoch. A simulation charges what a datum costs on all its way where it is generated.
+    pub(super) fn run(&mut self, stream: &mut Stream, table: &mut Table, costs: SimulatedCosts) -> Result<Counters> {
         let before = self.counters();
-        let (update, partition) = (self.update, self.partition);
-        self.runtime.epoch_for(table, stream.values(), |cx, _, datum| {
+        let (update, partition, comm) = (self.update, self.partition, self.comm.clone());
+        let units = costs.generate + costs.update + self.hops * costs.bin;
+        let values = stream.values(|count| comm.account_work(units * count as u64));
+        self.runtime.epoch_for(table, values, |cx, _, datum| {
             cx.send(update, partition.owner(partition.index(datum)) as Rank, datum);
         })?;
         let after = self.counters();

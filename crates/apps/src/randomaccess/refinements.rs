@@ -16,8 +16,12 @@ pub struct Refinements {
     pub late_wait: bool,
     /// Sends are nonblocking, with two buffers (Mod6 and Mod7).
     pub double_buffer: bool,
+    /// Receives are persistent requests.
+    pub persistent: bool,
     /// Beyond the paper: a round of half of the look-ahead is generated and sent before the updates of the one before.
     pub overlap: bool,
+    /// Beyond the paper: the first rounds try look-aheads up to the largest, and whether to overlap; the fastest is used.
+    pub adaptive: bool,
     /// Of what a rank receives in a round, what exceeds the look-ahead is discarded.
     pub discard: bool,
 }
@@ -26,12 +30,14 @@ pub struct Refinements {
 type Switch = fn(&mut Refinements) -> &mut bool;
 
 /// Names of the switches.
-const SWITCHES: [(&str, Switch); 6] = [
+const SWITCHES: [(&str, Switch); 8] = [
     ("prepost", |refinements| &mut refinements.prepost),
     ("deferred", |refinements| &mut refinements.deferred),
     ("late-wait", |refinements| &mut refinements.late_wait),
     ("double-buffer", |refinements| &mut refinements.double_buffer),
+    ("persistent", |refinements| &mut refinements.persistent),
     ("overlap", |refinements| &mut refinements.overlap),
+    ("adaptive", |refinements| &mut refinements.adaptive),
     ("discard", |refinements| &mut refinements.discard),
 ];
 
@@ -44,7 +50,9 @@ impl Refinements {
             deferred: false,
             late_wait: false,
             double_buffer: false,
+            persistent: false,
             overlap: false,
+            adaptive: false,
             discard: false,
         };
         const MOD1: Refinements = Refinements { prepost: true, ..NONE };
@@ -102,7 +110,8 @@ mod tests {
 
     #[test]
     fn texts() {
-        for text in ["none", "prepost", "prepost,deferred,late-wait,double-buffer,overlap,discard"] {
+        for text in ["none", "prepost", "prepost,deferred,late-wait,double-buffer,persistent,overlap,adaptive,discard"]
+        {
             assert_eq!(text.parse::<Refinements>().unwrap().to_string(), text);
         }
         assert_eq!("mod3".parse::<Refinements>().unwrap().to_string(), "prepost,deferred,late-wait");

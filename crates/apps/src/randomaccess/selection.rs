@@ -11,7 +11,9 @@ pub(super) const REFINEMENTS: Refinements = Refinements {
     deferred: false,
     late_wait: true,
     double_buffer: false,
+    persistent: false,
     overlap: false,
+    adaptive: false,
     discard: false,
 };
 

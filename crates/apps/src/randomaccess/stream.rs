@@ -91,13 +91,14 @@ impl Stream {
         }
     }
 
-    /// The values one by one.
-    pub(super) fn values(&mut self) -> impl Iterator<Item = u64> {
+    /// The values one by one. Calls `on_fill` with the number of values that are generated at once.
+    pub(super) fn values(&mut self, on_fill: impl Fn(usize)) -> impl Iterator<Item = u64> {
         const AT_ONCE: usize = 256;
         let (mut values, mut at) = (Vec::with_capacity(AT_ONCE), 0);
         std::iter::from_fn(move || {
             if at == values.len() {
                 self.fill(&mut values, AT_ONCE);
+                on_fill(values.len());
                 at = 0;
             }
             at += 1;

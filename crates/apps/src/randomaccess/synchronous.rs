@@ -12,7 +12,7 @@
 //! A rank receives Q data on average, but any number in the worst case. So a receive has room for Q data, and a message
 //! of exactly Q announces another one.
 
-use treepie_comm::{Comm, Rank, Request, Result, Status, Tag};
+use treepie_comm::{Comm, Max, PersistentRecv, Rank, Request, Result, Status, Tag};
 
 use super::partition::Partition;
 use super::refinements::Refinements;
@@ -31,12 +31,32 @@ pub(super) struct Synchronous {
     rounds: [Round; 2],
 }
 
+/// How much is generated in a round.
+#[derive(Clone, Copy)]
+struct Pace {
+    chunk: usize,
+    /// Whether the updates of a round wait until the next one has been sent.
+    overlaps: bool,
+}
+
+impl Pace {
+    /// With overlap two rounds are under way, which together look ahead as far as allowed.
+    fn new(look_ahead: usize, overlaps: bool) -> Self {
+        Self { chunk: if overlaps { look_ahead.div_ceil(2) } else { look_ahead }, overlaps }
+    }
+}
+
+/// How often each pace is tried, in turn, and rounds of a whole look-ahead that a trial has.
+const TRIALS: usize = 4;
+const TRIAL_ROUNDS: usize = 16;
+
 /// How messages are sent and received.
 struct Link {
     comm: Comm,
     /// The most data of a message.
     max_message: usize,
     is_nonblocking: bool,
+    is_persistent: bool,
     /// Sends that may not have completed, oldest first.
     sends: Vec<Request<'static, Vec<u64>>>,
     /// The same of messages after full ones.
@@ -60,6 +80,8 @@ struct StageBuffers {
     kept: Binned,
     late: Binned,
     receives: Vec<Request<'static, (Vec<u64>, Status)>>,
+    /// The receives, if they are persistent. They have their messages.
+    persistent: Vec<PersistentRecv<u64>>,
     /// Messages, with their lengths.
     received: Vec<(Vec<u64>, usize)>,
     free: Vec<Vec<u64>>,
@@ -85,6 +107,7 @@ impl Synchronous {
             comm: comm.clone(),
             max_message: look_ahead,
             is_nonblocking: refinements.double_buffer,
+            is_persistent: refinements.persistent,
             sends: Vec::new(),
             continued: Vec::new(),
             free: Vec::new(),
@@ -94,28 +117,58 @@ impl Synchronous {
 
     /// All updates of a stream; `max_count` is the number of updates of the rank that has most.
     pub(super) fn run(&mut self, stream: &mut Stream, max_count: u64, work: &mut Work<'_>) -> Result<()> {
-        // With overlap two rounds are under way, which together look ahead as far as allowed.
+        let mut left = max_count;
+        // Without stages there is nothing to overlap with.
         let overlaps = self.refinements.overlap && !self.stages.is_empty();
-        let chunk = if overlaps { self.look_ahead.div_ceil(2) } else { self.look_ahead };
-        let rounds = max_count.div_ceil(chunk as u64);
+        let mut pace = Pace::new(self.look_ahead, overlaps);
+        if self.refinements.adaptive && !self.stages.is_empty() {
+            pace = self.fastest_pace(stream, &mut left, work)?;
+        }
+        self.run_rounds(stream, pace, left.div_ceil(pace.chunk as u64), work)
+    }
+
+    /// Tries several paces, if there are enough updates, and returns the one whose slowest rank is fastest.
+    fn fastest_pace(&mut self, stream: &mut Stream, left: &mut u64, work: &mut Work<'_>) -> Result<Pace> {
+        let all = [1, 2, 4].map(|part| Pace::new(self.look_ahead.div_ceil(part), false));
+        let paces = [all[0], all[1], all[2], Pace::new(self.look_ahead, true)];
+        let trials = (TRIALS * TRIAL_ROUNDS * self.look_ahead) as u64;
+        if *left < 8 * trials {
+            return Ok(all[0]);
+        }
+        let mut nanos = [0.0; 4];
+        for _ in 0..TRIALS {
+            for (pace, nanos) in paces.into_iter().zip(&mut nanos) {
+                let rounds = (TRIAL_ROUNDS * self.look_ahead / pace.chunk) as u64;
+                let start = self.link.comm.now();
+                self.run_rounds(stream, pace, rounds, work)?;
+                *nanos += (self.link.comm.now() - start).as_nanos() as f64;
+                *left -= rounds * pace.chunk as u64;
+            }
+        }
+        let slowest = self.link.comm.allreduce(&nanos, Max)?;
+        let fastest = (0..paces.len()).min_by(|a, b| slowest[*a].total_cmp(&slowest[*b])).expect("there are paces");
+        Ok(paces[fastest])
+    }
+
+    fn run_rounds(&mut self, stream: &mut Stream, pace: Pace, rounds: u64, work: &mut Work<'_>) -> Result<()> {
         for round in 0..rounds {
             let current = (round % 2) as usize;
-            work.generate(stream, &mut self.rounds[current].list, chunk);
-            self.rounds[current].room = if self.refinements.discard { chunk } else { usize::MAX };
-            self.exchange(current, round > 0, work)?;
-            if !overlaps {
+            work.generate(stream, &mut self.rounds[current].list, pace.chunk);
+            self.rounds[current].room = if self.refinements.discard { pace.chunk } else { usize::MAX };
+            self.exchange(current, pace.overlaps && round > 0, work)?;
+            if !pace.overlaps {
                 self.finish(current, work)?;
             }
         }
-        if overlaps && rounds > 0 {
+        if pace.overlaps && rounds > 0 {
             self.finish(((rounds - 1) % 2) as usize, work)?;
         }
         self.link.complete_sends(0)
     }
 
-    /// All stages of a round, but for what is received in the last one.
+    /// All stages of a round, but for what is received in the last one. The round before is finished meanwhile, if it is not.
     fn exchange(&mut self, current: usize, has_previous: bool, work: &mut Work<'_>) -> Result<()> {
-        let Refinements { prepost, deferred, late_wait, overlap, .. } = self.refinements;
+        let Refinements { prepost, deferred, late_wait, .. } = self.refinements;
         if prepost {
             for (index, stage) in self.stages.iter().enumerate() {
                 self.link.post(index, stage, &mut self.rounds[current].stages[index])?;
@@ -129,7 +182,7 @@ impl Synchronous {
             }
             work.account();
             self.link.send_bins(index, stage, buffers, work)?;
-            if index == 0 && overlap && has_previous {
+            if index == 0 && has_previous {
                 self.finish(1 - current, work)?;
             }
             if index + 1 == self.stages.len() && !deferred {
@@ -199,16 +252,23 @@ impl StageBuffers {
 
     /// The lists that were received.
     fn lists(&self) -> impl Iterator<Item = &[u64]> + Clone {
-        self.received.iter().map(|(list, len)| &list[..*len])
+        self.persistent.iter().map(PersistentRecv::data).chain(self.received.iter().map(|(list, len)| &list[..*len]))
     }
 }
 
 impl Link {
     /// Starts the receives of a stage. What was received before is no longer needed.
     fn post(&mut self, index: usize, stage: &Stage, buffers: &mut StageBuffers) -> Result<()> {
-        let StageBuffers { receives, received, free, .. } = buffers;
+        let StageBuffers { receives, persistent, received, free, .. } = buffers;
         // Those of continued messages have other lengths.
         free.extend(received.drain(..).map(|(list, _)| list).filter(|list| list.len() == self.max_message));
+        if self.is_persistent {
+            if persistent.is_empty() {
+                let prepare = |from: &u32| self.comm.recv_init(self.max_message, *from as Rank, index as Tag);
+                persistent.extend(stage.from.iter().map(prepare));
+            }
+            return persistent.iter_mut().try_for_each(PersistentRecv::start);
+        }
         for from in &stage.from {
             let into = free.pop().unwrap_or_else(|| vec![0; self.max_message]);
             receives.push(self.comm.irecv(into, *from as Rank, index as Tag)?);
@@ -219,19 +279,31 @@ impl Link {
 
     /// Waits for the messages of a stage, unless that has been done.
     fn receive(&mut self, index: usize, buffers: &mut StageBuffers) -> Result<()> {
-        for receive in buffers.receives.drain(..) {
+        let StageBuffers { receives, persistent, received, .. } = buffers;
+        for receive in receives.drain(..) {
             let (list, status) = receive.wait()?;
-            let mut len = status.count::<u64>();
-            buffers.received.push((list, len));
-            while len == self.max_message {
-                let (list, _) = self.comm.recv_vec(status.source, CONTINUED + index as Tag)?;
-                len = list.len();
-                buffers.received.push((list, len));
+            received.push((list, status.count::<u64>()));
+            self.receive_continued(index, status, received)?;
+        }
+        for receive in persistent.iter_mut() {
+            if let Some(status) = receive.wait()? {
+                self.receive_continued(index, status, received)?;
             }
         }
         // Their receivers do not wait for this rank any more.
         for send in self.continued.drain(..) {
             self.free.push(send.wait()?);
+        }
+        Ok(())
+    }
+
+    /// Receives what did not fit into a message.
+    fn receive_continued(&self, index: usize, first: Status, received: &mut Vec<(Vec<u64>, usize)>) -> Result<()> {
+        let mut len = first.count::<u64>();
+        while len == self.max_message {
+            let (list, _) = self.comm.recv_vec(first.source, CONTINUED + index as Tag)?;
+            len = list.len();
+            received.push((list, len));
         }
         Ok(())
     }

@@ -49,6 +49,8 @@ impl Comparison {
         source: Option<&Source>,
     ) -> anyhow::Result<Self> {
         let records = Records::create(sides.json.as_deref())?;
+        let is_hpcc = matches!(sides.against, Some(Baseline::Hpcc));
+        anyhow::ensure!(!is_hpcc, "--against hpcc is for RandomAccess: treepie bench randomaccess");
         let is_needed = sides.fabric == Engine::Mpi || sides.is_against_mpi();
         anyhow::ensure!(is_needed || sides.mpirun.is_none(), "--mpirun is for --against mpi or --fabric mpi");
         ensure_unset("TREEPIE_EMULATE", "--emulate")?;

@@ -49,13 +49,13 @@ impl Peer {
 }
 
 /// A private temporary directory, removed on drop.
-struct TempDir {
+pub(crate) struct TempDir {
     name: PathBuf,
     handle: File,
 }
 
 impl TempDir {
-    fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let name = std::env::temp_dir().join(format!("treepie-{}-{now}", std::process::id()));
         let open = || -> std::io::Result<File> {
@@ -72,7 +72,7 @@ impl TempDir {
     }
 
     /// A path to the created directory even if it is moved, valid in other processes too.
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd()).into()
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::table::table;
 
 /// The crates whose functions programs call.
-const CRATES: [&str; 5] = ["comm", "sparse", "am", "graph", "treepie"];
+const CRATES: [&str; 6] = ["comm", "sparse", "am", "graph", "apps", "treepie"];
 
 /// Local functions, and why they are local.
 const LOCAL: &[(&str, &[&str])] = &[
@@ -30,6 +30,7 @@ const LOCAL: &[(&str, &[&str])] = &[
             "treepie::requested_engine",
         ],
     ),
+    ("they compare settings with a number of ranks", &["RandomAccess::check"]),
     ("they convert objects to bytes and back", &["encode", "decode"]),
     (
         "they allocate memory",

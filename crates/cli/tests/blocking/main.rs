@@ -16,6 +16,7 @@ mod exchanges;
 mod graphs;
 mod hierarchical;
 mod messages;
+mod randomaccess;
 mod repeated;
 mod running;
 mod table;

@@ -23,6 +23,38 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["Comm::issend", "Request::wait"], |t| t.fails(|| t.world.issend(vec![1u8], VICTIM, 5)?.wait())),
     Call::new(&["Comm::irecv"], |t| t.fails(|| t.world.irecv(vec![0u8; 4], VICTIM, 5)?.wait())),
     Call::new(&["Comm::irecv_vec"], |t| t.fails(|| t.world.irecv_vec::<u8>(VICTIM, 5)?.wait())),
+    Call::new(&["PersistentSend::start", "PersistentSend::wait"], |t| {
+        t.fails(|| {
+            let mut send = t.world.send_init(VICTIM, 5);
+            *send.data() = LONG.to_vec();
+            send.start()?;
+            send.wait()
+        })
+    }),
+    Call::new(&["PersistentSend::test"], |t| {
+        t.fails(|| {
+            let mut send = t.world.send_init(VICTIM, 5);
+            *send.data() = LONG.to_vec();
+            send.start()?;
+            while !send.test()? {}
+            Result::Ok(())
+        })
+    }),
+    Call::new(&["PersistentRecv::start", "PersistentRecv::wait"], |t| {
+        let mut receive = t.world.recv_init::<u8>(4, VICTIM, 5);
+        t.fails(|| {
+            receive.start()?;
+            receive.wait()
+        })
+    }),
+    Call::new(&["PersistentRecv::test"], |t| {
+        let mut receive = t.world.recv_init::<u8>(4, VICTIM, 5);
+        t.fails(|| {
+            receive.start()?;
+            while receive.test()?.is_none() {}
+            Result::Ok(())
+        })
+    }),
     Call::new(&["Request::test"], |t| t.fails(|| test_until_over(t.world.irecv_vec::<u8>(VICTIM, 5)?))),
     Call::new(&["wait_all"], |t| t.fails(|| wait_all(two(t)?))),
     Call::new(&["wait_any"], |t| t.fails(|| wait_any(&mut two(t)?).map_or(Ok(()), |(_, result)| result.map(drop)))),

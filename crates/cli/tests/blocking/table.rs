@@ -51,6 +51,7 @@ pub(crate) fn table() -> Vec<Call> {
         crate::exchanges::CALLS,
         crate::active::CALLS,
         crate::graphs::CALLS,
+        crate::randomaccess::CALLS,
     ];
     parts.concat()
 }

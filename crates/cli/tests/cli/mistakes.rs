@@ -30,6 +30,15 @@ fn mistyped_words_get_a_suggestion() {
         ),
         (&["explain", "bcast", "-n", "3", "--emulate", "clusters:2x2"], "clusters:2x2 has 4 ranks, but there are 3"),
         (&["tune", "--emulate", "clusters:2x2,wan=fast"], "--emulate: `fast` is no latency and rate as 10ms/1MBps"),
+        (&["randomaccess", "--algorithm", "hypercub"], "there is no algorithm `hypercub` of RandomAccess"),
+        (&["randomaccess", "--refinements", "mod8"], "there is no refinement `mod8`"),
+        (&["randomaccess", "--look-ahead", "0"], "a look-ahead of 0 allows no update"),
+        (&["randomaccess", "-n", "9", "--table-log2", "3"], "a table of 8 words has none for some of 9 ranks"),
+        (&["randomaccess", "--table-log2", "40"], "does not fit the free memory"),
+        (&["randomaccess", "-n", "2", "--algorithm", "serial"], "serial needs 1 rank, not 2"),
+        (&["randomaccess", "-n", "3", "--algorithm", "hypercube"], "hypercube needs a power of two of ranks, not 3"),
+        (&["randomaccess", "-n", "2", "--algorithm", "hypercube:order=morton"], "needs the network of a torus"),
+        (&["randomaccess", "--memory-fraction", "2"], "--memory-fraction must be above 0 and at most 1"),
         (&["bench", "bfs", "--protocols", "exchange/nbz"], "`treepie algorithms exchange` lists them"),
     ];
     for (arguments, named) in cases {

@@ -4,6 +4,7 @@ mod checked;
 mod costs;
 mod exchanges;
 mod failures;
+mod randomaccess;
 mod results;
 mod shared_tables;
 mod termination;

@@ -1,0 +1,26 @@
+//! The demo's random updates: by every algorithm that suits the number of ranks, verified.
+
+use anyhow::ensure;
+use treepie::Comm;
+use treepie::randomaccess::{ALGORITHMS, Algorithm, Order, RandomAccess};
+
+/// Words of the table of all ranks.
+const WORDS: u64 = 1 << 18;
+
+/// Returns the number of algorithms, and the highest rate, in giga-updates per second, with its algorithm.
+pub(super) fn run(world: &Comm) -> anyhow::Result<(usize, f64, Algorithm)> {
+    let mut rates = Vec::new();
+    for (id, _) in ALGORITHMS {
+        let algorithm: Algorithm = id.parse()?;
+        // One rank alone, and the nodes of a torus.
+        if matches!(algorithm, Algorithm::Serial | Algorithm::Hypercube(Order::Morton)) {
+            continue;
+        }
+        let result = RandomAccess::new(WORDS).algorithm(algorithm).run(world)?;
+        ensure!(result.errors == Some(0), "{id}: {:?} wrong words", result.errors);
+        rates.push((result.gups(), result.algorithm));
+    }
+    let number = rates.len();
+    let (rate, algorithm) = rates.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).expect("there are algorithms");
+    Ok((number, rate, algorithm))
+}

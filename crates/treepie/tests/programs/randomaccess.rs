@@ -1,0 +1,144 @@
+//! RandomAccess on simulated ranks, with data: results under delays, and the messages that the paper counts.
+
+use treepie::prelude::*;
+use treepie::randomaccess::{ALGORITHMS, Algorithm, RandomAccess, Refinements, RunResult};
+
+use crate::{flat, noisy, plain, simulate};
+
+/// The results of all ranks.
+fn run(ranks: u32, settings: &RandomAccess) -> Vec<RunResult> {
+    let simulated = simulate(&flat(ranks), &plain(), |world| settings.run(&world));
+    crate::ok(simulated.expect("it runs"))
+}
+
+/// A run of some rounds without losses.
+fn rounds(algorithm: &str, ranks: u32, look_ahead: usize, rounds: u64) -> Vec<RunResult> {
+    let words = 64 * u64::from(ranks);
+    let updates = u64::from(ranks) * rounds * look_ahead as u64;
+    let algorithm = algorithm.parse().expect("an id");
+    let results = run(ranks, &RandomAccess::new(words).updates(updates).look_ahead(look_ahead).algorithm(algorithm));
+    assert_eq!(results[0].errors, Some(0));
+    results
+}
+
+#[test]
+fn a_thousand_orders_of_messages() {
+    let ids: Vec<Algorithm> = ALGORITHMS.iter().map(|(id, _)| id.parse().expect("its own id")).collect();
+    let runs_on = |algorithm: &Algorithm, ranks: u32| match algorithm.to_string().as_str() {
+        "serial" | "hypercube:order=morton" => false,
+        "hypercube" => ranks.is_power_of_two(),
+        _ => true,
+    };
+    for seed in 0..1000u64 {
+        let ranks = 2 + (seed % 7) as u32;
+        let of_ranks: Vec<&Algorithm> = ids.iter().filter(|algorithm| runs_on(algorithm, ranks)).collect();
+        let algorithm = of_ranks[(seed / 7) as usize % of_ranks.len()].clone();
+        let bit = |bit: u32| seed >> bit & 1 == 1;
+        let refinements = Refinements {
+            prepost: bit(0),
+            deferred: bit(1),
+            late_wait: bit(2),
+            double_buffer: bit(3),
+            overlap: bit(4),
+            persistent: bit(5),
+            adaptive: false,
+            discard: false,
+        };
+        let what = format!("seed {seed}, {ranks} ranks, {algorithm}, {refinements}");
+        let settings =
+            RandomAccess::new(100 + seed).updates(500).look_ahead(16).algorithm(algorithm).refinements(refinements);
+        let simulated = simulate(&flat(ranks), &noisy(seed), |world| settings.run(&world)).expect(&what);
+        for result in simulated.into_results() {
+            assert_eq!(result.expect(&what).errors, Some(0), "{what}");
+        }
+    }
+}
+
+/// Messages of a rank in a round, and how often its data is sent: d (P^(1/d) - 1), and d Q (P^(1/d) - 1)/P^(1/d).
+#[test]
+fn b13_b14_messages_and_volume() {
+    for (algorithm, ranks, messages, volume) in [
+        ("alltoall_1d", 16, 15.0, 15.0 / 16.0),
+        ("alltoall_2d", 16, 6.0, 6.0 / 4.0),
+        ("alltoall_3d", 64, 9.0, 9.0 / 4.0),
+        ("alltoall_nd", 64, 6.0, 3.0),
+        ("hypercube", 64, 6.0, 3.0),
+        ("hypercube_any", 64, 6.0, 3.0),
+        ("hypercube", 8192, 13.0, 6.5),
+    ] {
+        let (look_ahead, number) = if ranks == 8192 { (64, 1) } else { (1024, 4) };
+        let total = rounds(algorithm, ranks, look_ahead, number)[0].total;
+        let of_rank = |count: u64| count as f64 / f64::from(ranks) / number as f64;
+        // A rank may get more than it looks ahead, and announces another message then; not here.
+        assert_eq!(of_rank(total.messages), messages, "{algorithm} on {ranks}");
+        let sent = of_rank(total.data) / look_ahead as f64;
+        assert!(
+            (sent / volume - 1.0).abs() < 0.02,
+            "{algorithm} on {ranks}: {sent} times its data instead of {volume}"
+        );
+    }
+}
+
+/// Half of the look-ahead is sent.
+#[test]
+fn b15_lengths_of_messages() {
+    for (look_ahead, bytes) in [(1024, 4096.0), (8192, 32768.0)] {
+        for algorithm in ["hypercube", "hypercube_any"] {
+            let total = rounds(algorithm, 8, look_ahead, 8)[0].total;
+            let length = 8.0 * total.data as f64 / total.messages as f64;
+            assert!((length / bytes - 1.0).abs() < 0.02, "{algorithm}: {length} bytes instead of {bytes}");
+        }
+    }
+}
+
+/// Each of N ranks sends two messages to the N + 1 of the other half, of which the first and the last send one.
+#[test]
+fn b21_messages_of_odd_partitions() {
+    let messages = |ranks| -> Vec<u64> {
+        rounds("hypercube_any", ranks, 1024, 3).iter().map(|result| result.own.messages / 3).collect()
+    };
+    // 1 and 2 ranks; then these two.
+    assert_eq!(messages(3), [2, 2, 2]);
+    // 2 and 3 ranks: 2 2 | 1 2 1. Then 1 1 | 2 1 1 (1 and 2 ranks), then the last two.
+    assert_eq!(messages(5), [3, 3, 3, 4, 3]);
+    // 3 and 4: 2 2 2 | 1 2 2 1. Then 2 1 1 | 1 1 1 1, then two pairs and the last two of the first half.
+    assert_eq!(messages(7), [4, 4, 4, 3, 4, 4, 3]);
+    // Even partitions are pairs.
+    assert_eq!(messages(8), [3; 8]);
+}
+
+/// Of what a rank receives in a round, what exceeds the look-ahead: about 0.4 sqrt((1 - 1/P)/Q) of all updates (F19).
+#[test]
+fn b22_discarded_updates() {
+    for (ranks, is_valid) in [(2, true), (16, false)] {
+        let updates = 200 * 1024 * u64::from(ranks);
+        let words = 1 << 16;
+        let settings = RandomAccess::new(words)
+            .updates(updates)
+            .algorithm("hypercube".parse().expect("an id"))
+            .refinements(Refinements { discard: true, ..Refinements::default() })
+            .verifies(false);
+        let result = run(ranks, &settings).swap_remove(0);
+        let fraction = result.total.discarded as f64 / updates as f64;
+        let expected = 0.4 * ((1.0 - 1.0 / f64::from(ranks)) / 1024.0).sqrt();
+        assert!((fraction / expected - 1.0).abs() < 0.15, "{ranks} ranks: {fraction} instead of {expected}");
+        assert_eq!(result.is_valid(words), is_valid, "{ranks} ranks: {fraction}");
+    }
+}
+
+/// A rank that fails ends the others, and none of them hangs.
+#[test]
+fn a_lost_rank_is_an_error_everywhere() {
+    for algorithm in ["alltoall_1d", "hypercube_any", "buffered_async", "am"] {
+        let settings = RandomAccess::new(1000).algorithm(algorithm.parse().expect("an id")).look_ahead(8);
+        let simulated = simulate(&flat(5), &plain(), |world: Comm| {
+            let mut run = settings.prepare(&world)?;
+            if world.rank() == 2 {
+                return Err(treepie::Error::Program("it ends here".to_owned()));
+            }
+            run.update().map(drop)
+        });
+        let results = simulated.expect("it ends").into_results();
+        assert!(results.iter().all(Result::is_err), "{algorithm}: {results:?}");
+    }
+}
