@@ -70,6 +70,7 @@ pub static PROTOCOLS: ProtocolFamily = ProtocolFamily { place: 3, protocols: &[(
 pub struct RandomAccess {
     words: u64,
     updates: u64,
+    first: u64,
     look_ahead: usize,
     algorithm: Algorithm,
     refinements: Option<Refinements>,
@@ -94,6 +95,7 @@ impl RandomAccess {
         Self {
             words,
             updates: words.saturating_mul(4),
+            first: 0,
             look_ahead: MAX_LOOK_AHEAD,
             algorithm: Algorithm::Auto,
             refinements: None,
@@ -106,6 +108,13 @@ impl RandomAccess {
     /// The number of updates of all ranks.
     pub fn updates(self, updates: u64) -> Self {
         Self { updates, ..self }
+    }
+
+    /// The position in the stream after which the updates begin; 0 by the rules. There, and at high powers of two, values
+    /// have few bits, so for thousands of updates most go to a few ranks. Short runs that stand for long ones begin at
+    /// other positions.
+    pub fn first_position(self, first: u64) -> Self {
+        Self { first, ..self }
     }
 
     /// The most data that a rank may keep.
@@ -238,8 +247,8 @@ impl Run {
     /// All updates of all ranks, timed.
     pub fn update(&mut self) -> Result<RunResult> {
         let (ranks, rank) = (u64::from(self.partition.ranks()), self.comm.rank() as u64);
-        let first = |rank: u64| (u128::from(self.settings.updates) * u128::from(rank) / u128::from(ranks)) as u64;
-        let mut stream = Stream::new(first(rank), first(rank + 1) - first(rank));
+        let begin = |rank: u64| (u128::from(self.settings.updates) * u128::from(rank) / u128::from(ranks)) as u64;
+        let mut stream = Stream::new(self.settings.first + begin(rank), begin(rank + 1) - begin(rank));
         let max_count = self.settings.updates.div_ceil(ranks);
         self.comm.barrier()?;
         let start = self.comm.now();
@@ -286,7 +295,8 @@ impl Run {
 
     /// Applies all updates again, by other means, and counts the words that then differ from their initial values.
     pub fn verify(&mut self) -> Result<u64> {
-        verification::apply_again(&self.comm, self.partition, self.settings.updates, &mut self.table)?;
+        let RandomAccess { first, updates, .. } = self.settings;
+        verification::apply_again(&self.comm, self.partition, first..first + updates, &mut self.table)?;
         let errors = self.changed_words()?;
         self.table.reset();
         Ok(errors)

@@ -4,8 +4,8 @@
 //! - B11: the model's efficiency against the printed one, at powers of two, as near as its rates come (B10).
 //! - B17: at the model's look-ahead of 1024, within 7%. The model does not know how rates depend on the look-ahead.
 //!
-//! Not here: B09, B16 and B18 to B20 are measurements, and are data below where a row compares with them. The model has
-//! no caches, so it cannot show that rates fall beyond a look-ahead of 8192 (B16). B22 needs random numbers.
+//! Not here: B16 and B18 to B20 are measurements. The model has no caches, so it cannot show that rates fall beyond a
+//! look-ahead of 8192 (B16). B22 needs random numbers: `treepie/tests/programs/randomaccess.rs` counts what is discarded.
 
 use std::collections::BTreeSet;
 

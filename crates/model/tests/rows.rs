@@ -3,7 +3,7 @@
 //! | file | rows |
 //! |---|---|
 //! | `model/tests/oracles_loggp.rs` | A01 to A24 |
-//! | `model/tests/oracles_applications.rs` | B01 to B08, B10 to B15, B17, B21, B23, G04 |
+//! | `model/tests/oracles_applications.rs` | B01 to B15, B17, B21, B23, G04 |
 //! | `model/tests/oracles_split.rs` | D32 to D39 |
 //! | `model/tests/oracles_plogp.rs` | C06 to C09, C13 to C18, C20 to C22 |
 //! | `model/tests/oracles_measurement.rs` | C09 to C12, C24 |

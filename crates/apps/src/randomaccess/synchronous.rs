@@ -63,28 +63,37 @@ struct Link {
     continued: Vec<Request<'static, Vec<u64>>>,
     /// Memory of completed ones.
     free: Vec<Vec<u64>>,
+    /// Memory for receives.
+    free_receives: Vec<Vec<u64>>,
 }
 
-/// The buffers of a round.
+/// The buffers of a round. A stage needs those of the stage before, so two stages have all memory.
 struct Round {
     list: Vec<u64>,
-    stages: Vec<StageBuffers>,
+    /// Of even and odd stages.
+    buffers: [StageBuffers; 2],
+    /// The receives of each stage.
+    receives: Vec<StageReceives>,
     /// Updates until the rest is discarded.
     room: usize,
 }
 
-/// The buffers of a stage.
+/// The data of a stage.
 #[derive(Default)]
 struct StageBuffers {
     /// The bins of what this rank had, and with a late wait those of what it received in the stage before.
     kept: Binned,
     late: Binned,
-    receives: Vec<Request<'static, (Vec<u64>, Status)>>,
-    /// The receives, if they are persistent. They have their messages.
-    persistent: Vec<PersistentRecv<u64>>,
     /// Messages, with their lengths.
     received: Vec<(Vec<u64>, usize)>,
-    free: Vec<Vec<u64>>,
+}
+
+/// The receives of a stage.
+#[derive(Default)]
+struct StageReceives {
+    requests: Vec<Request<'static, (Vec<u64>, Status)>>,
+    /// The receives, if they are persistent. They have their messages.
+    persistent: Vec<PersistentRecv<u64>>,
 }
 
 /// Sends that may be incomplete with double buffers.
@@ -101,8 +110,9 @@ impl Synchronous {
         look_ahead: usize,
         refinements: Refinements,
     ) -> Self {
-        let buffers = || stages.iter().map(|_| StageBuffers::default()).collect();
-        let rounds = [(); 2].map(|()| Round { list: Vec::new(), stages: buffers(), room: 0 });
+        let receives = || stages.iter().map(|_| StageReceives::default()).collect();
+        let rounds =
+            [(); 2].map(|()| Round { list: Vec::new(), buffers: Default::default(), receives: receives(), room: 0 });
         let link = Link {
             comm: comm.clone(),
             max_message: look_ahead,
@@ -111,6 +121,7 @@ impl Synchronous {
             sends: Vec::new(),
             continued: Vec::new(),
             free: Vec::new(),
+            free_receives: Vec::new(),
         };
         Self { link, partition, stages, refinements, look_ahead, rounds }
     }
@@ -152,7 +163,7 @@ impl Synchronous {
 
     fn run_rounds(&mut self, stream: &mut Stream, pace: Pace, rounds: u64, work: &mut Work<'_>) -> Result<()> {
         for round in 0..rounds {
-            let current = (round % 2) as usize;
+            let current = if pace.overlaps { (round % 2) as usize } else { 0 };
             work.generate(stream, &mut self.rounds[current].list, pace.chunk);
             self.rounds[current].room = if self.refinements.discard { pace.chunk } else { usize::MAX };
             self.exchange(current, pace.overlaps && round > 0, work)?;
@@ -171,17 +182,17 @@ impl Synchronous {
         let Refinements { prepost, deferred, late_wait, .. } = self.refinements;
         if prepost {
             for (index, stage) in self.stages.iter().enumerate() {
-                self.link.post(index, stage, &mut self.rounds[current].stages[index])?;
+                self.link.post(index, stage, &mut self.rounds[current].receives[index])?;
             }
         }
         for index in 0..self.stages.len() {
             self.divide(current, index, work)?;
-            let (stage, buffers) = (&self.stages[index], &mut self.rounds[current].stages[index]);
+            let (stage, round) = (&self.stages[index], &mut self.rounds[current]);
             if !prepost {
-                self.link.post(index, stage, buffers)?;
+                self.link.post(index, stage, &mut round.receives[index])?;
             }
             work.account();
-            self.link.send_bins(index, stage, buffers, work)?;
+            self.link.send_bins(index, stage, &round.buffers[index % 2], work)?;
             if index == 0 && has_previous {
                 self.finish(1 - current, work)?;
             }
@@ -189,30 +200,36 @@ impl Synchronous {
                 self.update_own(current, work);
             }
             if !late_wait {
-                self.link.receive(index, &mut self.rounds[current].stages[index])?;
+                self.receive(current, index)?;
             }
         }
         Ok(())
+    }
+
+    /// Waits for the messages of a stage, unless that has been done.
+    fn receive(&mut self, current: usize, index: usize) -> Result<()> {
+        let Round { buffers, receives, .. } = &mut self.rounds[current];
+        self.link.receive(index, &mut receives[index], &mut buffers[index % 2].received)
     }
 
     /// Divides what this rank has into the bins of a stage. With a late wait, what it has kept is divided before it waits
     /// for what the others have sent in the stage before.
     fn divide(&mut self, current: usize, index: usize, work: &mut Work<'_>) -> Result<()> {
         let (stage, partition, round) = (&self.stages[index], &self.partition, &mut self.rounds[current]);
-        let (before, now) = round.stages.split_at_mut(index);
-        let StageBuffers { kept, late, .. } = &mut now[0];
-        let Some(before) = before.last_mut() else {
+        let [even, odd] = &mut round.buffers;
+        let (before, StageBuffers { kept, late, .. }) = if index.is_multiple_of(2) { (odd, even) } else { (even, odd) };
+        let Some(index_before) = index.checked_sub(1) else {
             work.divide(kept, std::iter::once(&round.list[..]), stage, partition);
             late.clear(stage);
             return Ok(());
         };
-        let own = self.stages[index - 1].own;
+        let (own, receives) = (self.stages[index_before].own, &mut round.receives[index_before]);
         if self.refinements.late_wait {
             work.divide(kept, before.bin(own).into_iter(), stage, partition);
-            self.link.receive(index - 1, before)?;
-            work.divide(late, before.lists(), stage, partition);
+            self.link.receive(index_before, receives, &mut before.received)?;
+            work.divide(late, before.lists(receives), stage, partition);
         } else {
-            work.divide(kept, before.bin(own).into_iter().chain(before.lists()), stage, partition);
+            work.divide(kept, before.bin(own).into_iter().chain(before.lists(receives)), stage, partition);
             late.clear(stage);
         }
         Ok(())
@@ -220,27 +237,26 @@ impl Synchronous {
 
     /// What remains of a round when all its stages have been sent.
     fn finish(&mut self, current: usize, work: &mut Work<'_>) -> Result<()> {
-        let Some(last) = self.stages.len().checked_sub(1) else {
-            let round = &mut self.rounds[current];
-            work.update(&round.list, &mut round.room);
-            work.account();
-            return Ok(());
-        };
-        self.link.receive(last, &mut self.rounds[current].stages[last])?;
-        if self.refinements.deferred {
-            self.update_own(current, work);
+        if let Some(last) = self.stages.len().checked_sub(1) {
+            self.receive(current, last)?;
+            if self.refinements.deferred {
+                self.update_own(current, work);
+            }
+            let Round { buffers, receives, room, .. } = &mut self.rounds[current];
+            buffers[last % 2].lists(&receives[last]).for_each(|list| work.update(list, room));
+        } else {
+            let Round { list, room, .. } = &mut self.rounds[current];
+            work.update(list, room);
         }
-        let Round { stages, room, .. } = &mut self.rounds[current];
-        stages[last].lists().for_each(|list| work.update(list, room));
         work.account();
         Ok(())
     }
 
     /// Updates by the data that was here before the last exchange.
     fn update_own(&mut self, current: usize, work: &mut Work<'_>) {
-        let Round { stages, room, .. } = &mut self.rounds[current];
-        let last = stages.len() - 1;
-        stages[last].bin(self.stages[last].own).into_iter().for_each(|list| work.update(list, room));
+        let Round { buffers, room, .. } = &mut self.rounds[current];
+        let last = self.stages.len() - 1;
+        buffers[last % 2].bin(self.stages[last].own).into_iter().for_each(|list| work.update(list, room));
     }
 }
 
@@ -251,17 +267,16 @@ impl StageBuffers {
     }
 
     /// The lists that were received.
-    fn lists(&self) -> impl Iterator<Item = &[u64]> + Clone {
-        self.persistent.iter().map(PersistentRecv::data).chain(self.received.iter().map(|(list, len)| &list[..*len]))
+    fn lists<'a>(&'a self, receives: &'a StageReceives) -> impl Iterator<Item = &'a [u64]> + Clone {
+        let received = self.received.iter().map(|(list, len)| &list[..*len]);
+        receives.persistent.iter().map(PersistentRecv::data).chain(received)
     }
 }
 
 impl Link {
-    /// Starts the receives of a stage. What was received before is no longer needed.
-    fn post(&mut self, index: usize, stage: &Stage, buffers: &mut StageBuffers) -> Result<()> {
-        let StageBuffers { receives, persistent, received, free, .. } = buffers;
-        // Those of continued messages have other lengths.
-        free.extend(received.drain(..).map(|(list, _)| list).filter(|list| list.len() == self.max_message));
+    /// Starts the receives of a stage.
+    fn post(&mut self, index: usize, stage: &Stage, receives: &mut StageReceives) -> Result<()> {
+        let StageReceives { requests, persistent } = receives;
         if self.is_persistent {
             if persistent.is_empty() {
                 let prepare = |from: &u32| self.comm.recv_init(self.max_message, *from as Rank, index as Tag);
@@ -270,18 +285,28 @@ impl Link {
             return persistent.iter_mut().try_for_each(PersistentRecv::start);
         }
         for from in &stage.from {
-            let into = free.pop().unwrap_or_else(|| vec![0; self.max_message]);
-            receives.push(self.comm.irecv(into, *from as Rank, index as Tag)?);
+            let into = self.free_receives.pop().unwrap_or_else(|| vec![0; self.max_message]);
+            requests.push(self.comm.irecv(into, *from as Rank, index as Tag)?);
         }
-        free.clear();
         Ok(())
     }
 
-    /// Waits for the messages of a stage, unless that has been done.
-    fn receive(&mut self, index: usize, buffers: &mut StageBuffers) -> Result<()> {
-        let StageBuffers { receives, persistent, received, .. } = buffers;
-        for receive in receives.drain(..) {
-            let (list, status) = receive.wait()?;
+    /// Waits for the messages of a stage, unless that has been done. What `received` had is no longer needed.
+    fn receive(
+        &mut self,
+        index: usize,
+        receives: &mut StageReceives,
+        received: &mut Vec<(Vec<u64>, usize)>,
+    ) -> Result<()> {
+        let StageReceives { requests, persistent } = receives;
+        if requests.is_empty() && !persistent.iter().any(PersistentRecv::is_active) {
+            return Ok(());
+        }
+        // Those of continued messages have other lengths.
+        let is_whole = |list: &Vec<u64>| list.len() == self.max_message;
+        self.free_receives.extend(received.drain(..).map(|(list, _)| list).filter(is_whole));
+        for request in requests.drain(..) {
+            let (list, status) = request.wait()?;
             received.push((list, status.count::<u64>()));
             self.receive_continued(index, status, received)?;
         }

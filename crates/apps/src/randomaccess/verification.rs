@@ -1,5 +1,7 @@
 //! The updates of all ranks once more, by the all-to-all of the library instead of the algorithm that is verified.
 
+use std::ops::Range;
+
 use treepie_comm::{Comm, Result};
 
 use super::partition::Partition;
@@ -10,17 +12,18 @@ use super::table::Table;
 /// Data of a rank in a round.
 const ROUND: u64 = 1 << 16;
 
-/// Applies all updates of all ranks.
-pub(super) fn apply_again(comm: &Comm, partition: Partition, updates: u64, table: &mut Table) -> Result<()> {
+/// Applies the updates of all ranks after these positions of the stream.
+pub(super) fn apply_again(comm: &Comm, partition: Partition, positions: Range<u64>, table: &mut Table) -> Result<()> {
     let (ranks, rank) = (partition.ranks(), comm.rank() as u64);
     // In other parts than before: ranks take turns.
+    let updates = positions.end - positions.start;
     let rounds = updates.div_ceil(ROUND).div_ceil(u64::from(ranks));
     let stage = stages::grid(&[ranks], partition, rank as u32).pop();
     let (mut list, mut binned, mut received) = (Vec::new(), Binned::default(), Vec::new());
     for round in 0..rounds {
         let first = (round * u64::from(ranks) + rank) * ROUND;
         let count = updates.saturating_sub(first).min(ROUND);
-        Stream::new(first, count).fill(&mut list, count as usize);
+        Stream::new(positions.start + first, count).fill(&mut list, count as usize);
         let Some(stage) = &stage else {
             table.update_all(&list);
             continue;
