@@ -282,7 +282,7 @@ fn messages(comm: &Comm) -> Outcome {
         } else {
             send.wait()?;
         }
-        check_eq!(send.data().len() as u64, len, "the data of a send is there again");
+        check_eq!(send.data().len() as u64, len, "a completed send has its data");
     }
     Ok(())
 }
