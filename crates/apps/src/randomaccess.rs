@@ -77,6 +77,7 @@ pub struct RandomAccess {
     pages: Pages,
     verifies: bool,
     simulated_costs: SimulatedCosts,
+    on_progress: Option<fn(f64)>,
 }
 
 /// Pages of the table.
@@ -102,6 +103,7 @@ impl RandomAccess {
             pages: Pages::Huge,
             verifies: true,
             simulated_costs: SimulatedCosts::default(),
+            on_progress: None,
         }
     }
 
@@ -140,6 +142,11 @@ impl RandomAccess {
     /// Whether the result is verified, which takes longer than the updates.
     pub fn verifies(self, verifies: bool) -> Self {
         Self { verifies, ..self }
+    }
+
+    /// A function that is called on each rank now and then, with the fraction of its updates that it has generated.
+    pub fn on_progress(self, on_progress: fn(f64)) -> Self {
+        Self { on_progress: Some(on_progress), ..self }
     }
 
     /// What a datum costs in a simulation.
@@ -252,6 +259,7 @@ impl Run {
         let max_count = self.settings.updates.div_ceil(ranks);
         self.comm.barrier()?;
         let start = self.comm.now();
+        stream.on_progress(self.settings.on_progress);
         let mut work = Work::new(&self.comm, &mut self.table, self.settings.simulated_costs);
         let mut counters = None;
         match &mut self.exchange {

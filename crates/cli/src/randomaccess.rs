@@ -2,6 +2,7 @@
 //!
 //! If the command is not started as a rank, it launches itself as ranks.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -58,6 +59,11 @@ pub(crate) struct RandomAccessCommand {
     /// Also write the result to this file, as a JSON line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// A line that the next one overwrites.
+fn show_progress(fraction: f64) {
+    eprint!("\r{:3.0}% of the updates", 100.0 * fraction);
 }
 
 /// log2 of the words of the table, unless another number is asked for.
@@ -137,6 +143,8 @@ impl RandomAccessCommand {
         self.check(world.size() as u32)?;
         let mut records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0))?;
         let settings = self.settings()?;
+        let is_shown = world.rank() == 0 && std::io::stderr().is_terminal();
+        let settings = if is_shown { settings.on_progress(show_progress) } else { settings };
         let mut run = settings.prepare(world)?;
         let mut best = run.update()?;
         for _ in 1..self.runs {
@@ -147,6 +155,9 @@ impl RandomAccessCommand {
             }
         }
         self.verify(&mut run, &mut best)?;
+        if is_shown {
+            eprint!("\r{:40}\r", "");
+        }
         if world.rank() == 0 {
             self.print(world, &best)?;
             records.write(&self.record(world, &best))?;

@@ -1,6 +1,7 @@
 //! `treepie run`: launches a program as ranks on this machine.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
@@ -140,6 +141,8 @@ pub(super) fn launch_this_command(ranks: u32) -> anyhow::Result<ExitCode> {
         }
     }
     launch.label = LabelMode::Never;
+    // Rank 0 shows its progress on a terminal.
+    launch.unbuffered = std::io::stderr().is_terminal();
     let outcome = launch.run()?;
     // A rank that exits by itself has printed its error.
     if !outcome.is_success() && outcome.status() != i32::from(ERROR_REPORTED_STATUS) {

@@ -57,7 +57,19 @@ pub(super) struct Stream {
     /// The values after those of the lanes.
     rest: u64,
     left_over: u64,
+    progress: Option<Progress>,
 }
+
+/// Reports how much has been generated.
+struct Progress {
+    report: fn(f64),
+    count: u64,
+    done: u64,
+    next: u64,
+}
+
+/// Values between two reports: a fraction of a second.
+const BETWEEN_REPORTS: u64 = 1 << 22;
 
 impl Stream {
     /// The values after position `first`, as in HPCC: the first one is that at `first + 1`.
@@ -66,7 +78,13 @@ impl Stream {
         let lanes = std::array::from_fn(|lane| value_at(first + lane as u64 * rows));
         let in_lanes = rows * LANES as u64;
         let rest = value_at(first + in_lanes);
-        Self { lanes, rows, row: [0; LANES], row_begin: LANES, rest, left_over: count - in_lanes }
+        Self { lanes, rows, row: [0; LANES], row_begin: LANES, rest, left_over: count - in_lanes, progress: None }
+    }
+
+    /// Has the progress reported from now on.
+    pub(super) fn on_progress(&mut self, report: Option<fn(f64)>) {
+        let count = self.rows * LANES as u64 + self.left_over;
+        self.progress = report.map(|report| Progress { report, count, done: 0, next: BETWEEN_REPORTS });
     }
 
     /// Replaces the contents of `values` by the next ones: `count`, or fewer at the end.
@@ -88,6 +106,13 @@ impl Stream {
             self.left_over -= 1;
             self.rest = next(self.rest);
             values.push(self.rest);
+        }
+        if let Some(progress) = &mut self.progress {
+            progress.done += values.len() as u64;
+            if progress.done >= progress.next {
+                progress.next = progress.done + BETWEEN_REPORTS;
+                (progress.report)(progress.done as f64 / progress.count as f64);
+            }
         }
     }
 

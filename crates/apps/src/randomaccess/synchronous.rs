@@ -9,8 +9,8 @@
 //! A message is a bare list of data: the next hop of a datum follows from the datum. Received lists are divided where
 //! they are, and data is copied only into messages.
 //!
-//! A rank receives Q data on average, but any number in the worst case. So a receive has room for Q data, and a message
-//! of exactly Q announces another one.
+//! A rank receives Q data on average, but any number in the worst case. So a receive has room for Q data, or for some more
+//! if Q is small, and a full message announces another one.
 
 use treepie_comm::{Comm, Max, PersistentRecv, Rank, Request, Result, Status, Tag};
 
@@ -99,6 +99,9 @@ struct StageReceives {
 /// Sends that may be incomplete with double buffers.
 const DOUBLE_BUFFERS: usize = 2;
 
+/// The least room of a receive: with a look-ahead of a few data all messages would be full otherwise.
+const MIN_ROOM: usize = 64;
+
 /// Messages after a full one have tags from here on.
 const CONTINUED: Tag = 1 << 16;
 
@@ -115,7 +118,7 @@ impl Synchronous {
             [(); 2].map(|()| Round { list: Vec::new(), buffers: Default::default(), receives: receives(), room: 0 });
         let link = Link {
             comm: comm.clone(),
-            max_message: look_ahead,
+            max_message: look_ahead.max(MIN_ROOM),
             is_nonblocking: refinements.double_buffer,
             is_persistent: refinements.persistent,
             sends: Vec::new(),
