@@ -148,7 +148,7 @@ impl RandomAccessBench {
             say!(
                 "  MPI updates in rounds of the look-ahead: sorts by rank, MPI_Alltoall of the counts, MPI_Alltoallv."
             );
-            say!("  alone: MPI's ranks update their own tables by a plain loop, without any exchange.");
+            say!("  alone: MPI's ranks update their own tables on base pages by a plain loop, without any exchange.");
         }
         say!("");
     }

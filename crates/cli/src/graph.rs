@@ -213,7 +213,7 @@ impl GraphCommand {
             let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
             if ranks > 1 {
                 run::check_limits(ranks, &EmulationOption::default())?;
-                return run::launch_this_command(ranks);
+                return run::launch_this_command(ranks, false);
             }
         }
         let world = treepie::init()?;

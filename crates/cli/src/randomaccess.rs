@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use treepie::Comm;
 use treepie::randomaccess::{ALGORITHMS, Algorithm, MAX_LOOK_AHEAD, Pages, RandomAccess, Refinements, Run, RunResult};
+use treepie::{Comm, SplitType};
 use treepie_bench::record::{Better, Record, Records};
 use treepie_bench::{EmulationOption, format_number, machine, parse_number};
 
@@ -25,7 +25,7 @@ pub(crate) struct RandomAccessCommand {
     /// 2^N words in the table of all ranks [default: 24]
     #[arg(long, value_name = "N", conflicts_with_all = ["words", "memory_fraction"], value_parser = clap::value_parser!(u32).range(0..=48))]
     table_log2: Option<u32>,
-    /// Words in the table of all ranks, not only powers of two, e.g. 12000000 or 12M
+    /// Words in the table of all ranks, not only powers of two, e.g. 12000000, or 12M for 12 x 2^20
     #[arg(long, value_name = "N", conflicts_with = "memory_fraction", value_parser = parse_words)]
     words: Option<u64>,
     /// The largest power of two of words in this fraction of the memory; 0.5 by the rules
@@ -40,8 +40,8 @@ pub(crate) struct RandomAccessCommand {
     /// Updates per word of the table; 4 by the rules
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     updates_per_word: u64,
-    /// Refinements of the synchronous algorithms: prepost, deferred, late-wait, double-buffer, overlap, discard; mod1 to
-    /// mod7 are the columns of the paper's table 3; none
+    /// Refinements of the synchronous algorithms: prepost, deferred, late-wait, double-buffer, persistent, overlap,
+    /// adaptive, discard; mod1, mod2, mod3, mod6 and mod7 are columns of the paper's table 3; none
     #[arg(long, value_name = "NAMES")]
     refinements: Option<Refinements>,
     /// Pages of the usual size instead of huge ones
@@ -61,9 +61,37 @@ pub(crate) struct RandomAccessCommand {
     json: Option<PathBuf>,
 }
 
-/// A line that the next one overwrites.
-fn show_progress(fraction: f64) {
-    eprint!("\r{:3.0}% of the updates", 100.0 * fraction);
+/// A line on a terminal that the next one overwrites, removed in the end.
+struct ProgressLine;
+
+impl ProgressLine {
+    fn show(fraction: f64) {
+        eprint!("\r{:3.0}% of the updates", 100.0 * fraction);
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        eprint!("\r{:40}\r", "");
+    }
+}
+
+/// Refuses a table of more words than this machine has free memory for.
+fn ensure_memory(words: f64) -> anyhow::Result<()> {
+    let free = machine::meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64);
+    ensure!(
+        8.0 * words <= free,
+        "a table of {} GB does not fit the free memory of {} GB",
+        format_number(8e-9 * words),
+        format_number(1e-9 * free)
+    );
+    Ok(())
+}
+
+/// The value of this rank, if all ranks have one. Otherwise rank 0 has the error of the first rank that has none.
+fn agree<T>(world: &Comm, result: anyhow::Result<T>) -> anyhow::Result<T> {
+    let result = result.map_err(|error| treepie::graph::Error::Input(treepie_bench::diagnostics::with_causes(&error)));
+    Ok(treepie::graph::agree(world, result)?)
 }
 
 /// log2 of the words of the table, unless another number is asked for.
@@ -84,7 +112,8 @@ impl RandomAccessCommand {
             self.check(ranks)?;
             if ranks > 1 {
                 run::check_limits(ranks, &EmulationOption::default())?;
-                return run::launch_this_command(ranks);
+                // Rank 0 shows its progress on a terminal.
+                return run::launch_this_command(ranks, std::io::stderr().is_terminal());
             }
         }
         let world = treepie::init()?;
@@ -107,32 +136,21 @@ impl RandomAccessCommand {
         Ok(self.words.unwrap_or(1 << self.table_log2.unwrap_or(TABLE_LOG2)))
     }
 
-    fn settings(&self) -> anyhow::Result<RandomAccess> {
-        let words = self.words()?;
-        let settings = RandomAccess::new(words)
+    fn settings(&self, words: u64) -> RandomAccess {
+        RandomAccess::new(words)
             .updates(words.saturating_mul(self.updates_per_word))
             .look_ahead(self.look_ahead)
             .algorithm(self.algorithm.clone())
+            .refinements(self.refinements)
             .pages(if self.base_pages { Pages::Base } else { Pages::Huge })
-            .verifies(!self.no_verify);
-        Ok(match self.refinements {
-            Some(refinements) => settings.refinements(refinements),
-            None => settings,
-        })
+            .verifies(!self.no_verify)
     }
 
     /// What can be refused before ranks start.
     fn check(&self, ranks: u32) -> anyhow::Result<()> {
-        self.settings()?.check(ranks)?;
-        let needed = self.words()? as f64 * 8.0;
-        let free = machine::meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64);
-        ensure!(
-            needed <= free,
-            "a table of {} GB does not fit the free memory of {} GB",
-            format_number(needed / 1e9),
-            format_number(free / 1e9)
-        );
-        Ok(())
+        let words = self.words()?;
+        self.settings(words).check(ranks)?;
+        ensure_memory(words as f64)
     }
 
     /// Runs the benchmark; whether the result is valid.
@@ -140,29 +158,35 @@ impl RandomAccessCommand {
         if let Some(ranks) = self.ranks {
             ensure!(ranks as usize == world.size(), "-n {ranks}, but this job has {} ranks", world.size());
         }
-        self.check(world.size() as u32)?;
-        let mut records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0))?;
-        let settings = self.settings()?;
-        let is_shown = world.rank() == 0 && std::io::stderr().is_terminal();
-        let settings = if is_shown { settings.on_progress(show_progress) } else { settings };
+        // Hosts may differ in their memory: rank 0's counts, and no host may have too little.
+        let words = world.bcast_one(self.words().unwrap_or_default(), 0)?;
+        ensure!(words > 0, "--memory-fraction must be above 0 and at most 1 of a known memory");
+        let settings = self.settings(words);
+        settings.check(world.size() as u32)?;
+        let host = world.split_type(SplitType::Host, 0)?;
+        let has_memory = ensure_memory(words as f64 * host.size() as f64 / world.size() as f64);
+        let records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0));
+        let mut records = agree(world, records.and_then(|records| has_memory.map(|()| records)))?;
+        let progress = (world.rank() == 0 && std::io::stderr().is_terminal()).then_some(ProgressLine);
+        let settings = if progress.is_some() { settings.on_progress(ProgressLine::show) } else { settings };
         let mut run = settings.prepare(world)?;
         let mut best = run.update()?;
+        let mut rates = vec![best.gups()];
         for _ in 1..self.runs {
             // The updates of two runs cancel each other.
             let result = run.update()?;
+            rates.push(result.gups());
             if result.seconds < best.seconds {
                 best = result;
             }
         }
         self.verify(&mut run, &mut best)?;
-        if is_shown {
-            eprint!("\r{:40}\r", "");
-        }
+        drop(progress);
         if world.rank() == 0 {
-            self.print(world, &best)?;
-            records.write(&self.record(world, &best))?;
+            self.print(world, words, &best);
+            records.write(&self.record(world, &best, &rates))?;
         }
-        Ok(best.is_valid(self.words()?))
+        Ok(best.is_valid(words))
     }
 
     fn verify(&self, run: &mut Run, result: &mut RunResult) -> anyhow::Result<()> {
@@ -176,16 +200,17 @@ impl RandomAccessCommand {
         Ok(())
     }
 
-    fn print(&self, world: &Comm, result: &RunResult) -> anyhow::Result<()> {
-        let words = self.words()?;
+    fn print(&self, world: &Comm, words: u64, result: &RunResult) {
         let ranks = world.size();
         say!("RandomAccess on {}, {ranks} ranks ({})", machine::describe(), world.engine());
         let size = if words.is_power_of_two() { format!("2^{}", words.ilog2()) } else { words.to_string() };
         say!("  table        {size} words of 8 bytes, {} MB", format_number(words as f64 * 8.0 / 1e6));
         let outside = if self.look_ahead > MAX_LOOK_AHEAD { ", outside the rules, which allow 1024" } else { "" };
         say!("  look-ahead   {}{outside}", self.look_ahead);
-        say!("  algorithm    {}", result.algorithm);
-        say!("  updates      {} in {} s", result.updates, format_number(result.seconds));
+        let with = self.refinements.map_or_else(String::new, |refinements| format!(", {refinements}"));
+        say!("  algorithm    {}{with}", result.algorithm);
+        let best_of = if self.runs > 1 { format!(", the best of {} runs", self.runs) } else { String::new() };
+        say!("  updates      {} in {} s{best_of}", result.updates, format_number(result.seconds));
         say!("  rate         {:.6} GUP/s, {:.6} of each rank", result.gups(), result.gups() / ranks as f64);
         let per_rank = result.total.messages as f64 / ranks as f64;
         let length = 8.0 * result.total.data as f64 / (result.total.messages.max(1)) as f64;
@@ -197,21 +222,21 @@ impl RandomAccessCommand {
         }
         if result.total.discarded > 0 {
             let percent = 100.0 * result.total.discarded as f64 / result.updates as f64;
-            let verdict =
-                if result.total.discarded > result.updates / 100 { "INVALID: more than 1%" } else { "allowed: 1%" };
-            say!("  discarded    {} updates, {percent:.2}% ({verdict})", result.total.discarded);
+            say!("  discarded    {} updates, {percent:.2}%; the rules allow 1%", result.total.discarded);
         }
         match result.errors {
             Some(errors) => say!("  verified     {errors} wrong words of {words}"),
             None => say!("  verified     no"),
         }
-        Ok(())
+        if !result.is_valid(words) {
+            say!("  INVALID: more than 1% of the updates were lost");
+        }
     }
 
-    fn record(&self, world: &Comm, result: &RunResult) -> Record {
-        let case = format!("randomaccess/{}/{}", result.algorithm, self.look_ahead);
-        let record =
-            Record::measured(case, world.engine(), world.size() as u32, &[result.gups()], ("GUP/s", Better::High));
-        Record { statistic: "best".to_owned(), samples: self.runs as usize, ..record }
+    fn record(&self, world: &Comm, result: &RunResult, rates: &[f64]) -> Record {
+        let with = self.refinements.map_or_else(String::new, |refinements| format!("/{refinements}"));
+        let case = format!("randomaccess/{}{with}/Q{}", result.algorithm, self.look_ahead);
+        let record = Record::measured(case, world.engine(), world.size() as u32, rates, ("GUP/s", Better::High));
+        Record { statistic: "best".to_owned(), value: result.gups(), ..record }
     }
 }

@@ -1,7 +1,6 @@
 //! `treepie run`: launches a program as ranks on this machine.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
@@ -126,8 +125,8 @@ impl RunCommand {
 /// Exit status of ranks whose error is already printed.
 pub(super) const ERROR_REPORTED_STATUS: u8 = 1;
 
-/// Launches this command on `ranks` ranks.
-pub(super) fn launch_this_command(ranks: u32) -> anyhow::Result<ExitCode> {
+/// Launches this command on `ranks` ranks, which may write directly to its output.
+pub(super) fn launch_this_command(ranks: u32, unbuffered: bool) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut launch = Launch::new(ranks, program);
     let mut words = std::env::args_os().skip(1).peekable();
@@ -141,8 +140,7 @@ pub(super) fn launch_this_command(ranks: u32) -> anyhow::Result<ExitCode> {
         }
     }
     launch.label = LabelMode::Never;
-    // Rank 0 shows its progress on a terminal.
-    launch.unbuffered = std::io::stderr().is_terminal();
+    launch.unbuffered = unbuffered;
     let outcome = launch.run()?;
     // A rank that exits by itself has printed its error.
     if !outcome.is_success() && outcome.status() != i32::from(ERROR_REPORTED_STATUS) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use treepie_am::Routing;
+use treepie_am::{Config, Routing};
 use treepie_base::Error;
 
 /// How updates reach the ranks of their words.
@@ -16,7 +16,7 @@ pub enum Algorithm {
     Serial,
     /// HPCC's: buckets for all ranks, of which the fullest is sent.
     BufferedAsync,
-    /// An all-to-all of lists on a grid of as many dimensions.
+    /// An all-to-all of lists on a grid.
     Alltoall(Dimensions),
     /// An all-to-all on a hypercube; the number of ranks is a power of two.
     Hypercube(Order),
@@ -29,7 +29,7 @@ pub enum Algorithm {
 /// The dimensions of a grid of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimensions {
-    /// As many, of about equal sides.
+    /// This number of dimensions, of about equal sides.
     Number(u32),
     /// A dimension for each prime factor of the number of ranks.
     All,
@@ -38,7 +38,7 @@ pub enum Dimensions {
 /// Which rank has which corner of the hypercube.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Its number.
+    /// The corner of its own number.
     Ranks,
     /// The nodes of a torus in Morton order, so that most partners are near.
     Morton,
@@ -99,7 +99,9 @@ impl FromStr for Algorithm {
             // Its sides follow from the number of ranks.
             ("am", Some("routing=grid")) => Some(Self::ActiveMessages(Routing::Grid(Vec::new()))),
             ("am", Some(routing)) if routing.starts_with("routing=") => {
-                Some(Self::ActiveMessages(routing.parse::<treepie_am::Config>()?.routing))
+                let config: Config = routing.parse()?;
+                let is_only_routing = config == Config::default().routing(config.routing.clone());
+                is_only_routing.then_some(Self::ActiveMessages(config.routing))
             }
             _ => None,
         };
@@ -119,7 +121,9 @@ mod tests {
         for id in ALGORITHMS.map(|(id, _)| id).into_iter().chain(["auto", "am:routing=grid:2x3"]) {
             assert_eq!(id.parse::<Algorithm>().unwrap().to_string(), id);
         }
-        for wrong in ["", "alltoall_4d", "hypercube:order=x", "am:3", "serial:1", "am:routing=x"] {
+        for wrong in
+            ["", "alltoall_4d", "hypercube:order=x", "am:3", "serial:1", "am:routing=x", "am:routing=rook,style=bsp"]
+        {
             assert!(wrong.parse::<Algorithm>().is_err(), "{wrong}");
         }
     }

@@ -67,8 +67,8 @@ struct Buckets<'a> {
     still_sending: u32,
 }
 
-const DATA: u32 = 0;
-const END: u32 = 1;
+/// The tag of all messages, as only those of one tag arrive in order: an empty one says that no more comes.
+const TAG: u32 = 0;
 
 /// Messages that wait for the engine. More would only keep memory.
 const MAX_IN_FLIGHT: usize = 2;
@@ -140,23 +140,23 @@ impl Reactor for Buckets<'_> {
             self.pending -= data.len();
             self.in_flight += 1;
             self.work.count_message(data.len());
-            return Some(Transmit::new(fullest as u32, DATA, data));
+            return Some(Transmit::new(fullest as u32, TAG, data));
         }
-        // After all data, so that it also arrives last.
         let ranks = self.partition.ranks();
         if !self.is_flushing || self.told + 1 >= ranks {
             return None;
         }
         self.told += 1;
-        Some(Transmit::new((self.rank + self.told) % ranks, END, Vec::<u64>::new()))
+        self.in_flight += 1;
+        Some(Transmit::new((self.rank + self.told) % ranks, TAG, Vec::<u64>::new()))
     }
 
     fn on_message(&mut self, _: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         self.on_message_in_place(from, tag, bytes.as_slice())
     }
 
-    fn on_message_in_place(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
-        if tag == END {
+    fn on_message_in_place(&mut self, from: u32, _: u32, body: &[u8]) -> Result<()> {
+        if body.is_empty() {
             self.still_sending -= u32::from(!std::mem::replace(&mut self.has_ended[from as usize], true));
             return Ok(());
         }
@@ -172,10 +172,7 @@ impl Reactor for Buckets<'_> {
         true
     }
 
-    fn on_sent(&mut self, _: u32, tag: u32, memory: Option<Bytes>) {
-        if tag == END {
-            return;
-        }
+    fn on_sent(&mut self, _: u32, _: u32, memory: Option<Bytes>) {
         self.in_flight -= 1;
         if let Some(mut memory) = memory.and_then(|memory| memory.into_vec::<u64>().ok()) {
             memory.clear();

@@ -49,7 +49,7 @@ impl Messages {
             Routing::Rook => 2,
             Routing::Clusters(_) => 3,
             Routing::Grid(sides) => sides.iter().filter(|side| **side > 1).count() as u64,
-            Routing::Hypercube => u64::from(partition.ranks().ilog2()),
+            Routing::Hypercube => u64::from(partition.ranks().next_power_of_two().ilog2()),
         };
         Ok(Self { comm: comm.clone(), update: update.port, partition, hops, runtime: build.start()? })
     }

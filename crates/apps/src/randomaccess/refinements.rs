@@ -86,6 +86,9 @@ impl FromStr for Refinements {
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut refinements = Self::default();
         for name in text.split(',').filter(|name| !matches!(*name, "" | "none")) {
+            if matches!(name, "mod4" | "mod5") {
+                return Err(Error::Algorithm(format!("{name} is a change of the MPI library, not a refinement here")));
+            }
             if let Some((_, column)) = Self::TABLE_3.iter().find(|(column, _)| *column == name) {
                 for (_, switch) in SWITCHES {
                     *switch(&mut refinements) |= *switch(&mut { *column });
@@ -116,6 +119,7 @@ mod tests {
         }
         assert_eq!("mod3".parse::<Refinements>().unwrap().to_string(), "prepost,deferred,late-wait");
         assert_eq!("mod1,discard".parse::<Refinements>().unwrap().to_string(), "prepost,discard");
+        assert!("mod4".parse::<Refinements>().is_err());
         assert!("mod8".parse::<Refinements>().unwrap_err().to_string().contains("`mod8`"));
     }
 }

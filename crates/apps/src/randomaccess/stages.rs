@@ -69,8 +69,7 @@ pub(super) fn grid(sides: &[u32], partition: Partition, rank: u32) -> Vec<Stage>
 fn across(side: u32, stride: u32, partition: Partition, rank: u32) -> Stage {
     let coordinate = |rank: u32| rank / stride % side;
     let at = |other: u32| rank - coordinate(rank) * stride + other * stride;
-    let by_bits = partition.owner_shift().filter(|_| side.is_power_of_two() && stride.is_power_of_two());
-    let bins = match by_bits {
+    let bins = match partition.owner_shift() {
         Some(shift) => Bins::Bits { shift: shift + stride.ilog2(), mask: u64::from(side) - 1 },
         None => Bins::Owners((0..partition.ranks()).map(coordinate).collect()),
     };

@@ -9,8 +9,8 @@
 //! A message is a bare list of data: the next hop of a datum follows from the datum. Received lists are divided where
 //! they are, and data is copied only into messages.
 //!
-//! A rank receives Q data on average, but any number in the worst case. So a receive has room for Q data, or for some more
-//! if Q is small, and a full message announces another one.
+//! A rank receives Q data on average, but any number in the worst case. So a receive has room for twice what is expected and
+//! some more, and a full message announces another one.
 
 use treepie_comm::{Comm, Max, PersistentRecv, Rank, Request, Result, Status, Tag};
 
@@ -53,8 +53,8 @@ const TRIAL_ROUNDS: usize = 16;
 /// How messages are sent and received.
 struct Link {
     comm: Comm,
-    /// The most data of a message.
-    max_message: usize,
+    /// The most data of a message of each stage.
+    max_messages: Vec<usize>,
     is_nonblocking: bool,
     is_persistent: bool,
     /// Sends that may not have completed, oldest first.
@@ -99,11 +99,14 @@ struct StageReceives {
 /// Sends that may be incomplete with double buffers.
 const DOUBLE_BUFFERS: usize = 2;
 
-/// The least room of a receive: with a look-ahead of a few data all messages would be full otherwise.
-const MIN_ROOM: usize = 64;
-
 /// Messages after a full one have tags from here on.
 const CONTINUED: Tag = 1 << 16;
+
+/// The room of a receive in a stage of so many bins: the data of a bin varies by the root of its number.
+fn room(look_ahead: usize, bins: usize) -> usize {
+    let expected = look_ahead as f64 / bins as f64;
+    (2.0 * expected + 4.0 * expected.sqrt()).ceil() as usize + 8
+}
 
 impl Synchronous {
     pub(super) fn new(
@@ -118,7 +121,7 @@ impl Synchronous {
             [(); 2].map(|()| Round { list: Vec::new(), buffers: Default::default(), receives: receives(), room: 0 });
         let link = Link {
             comm: comm.clone(),
-            max_message: look_ahead.max(MIN_ROOM),
+            max_messages: stages.iter().map(|stage| room(look_ahead, stage.to.len())).collect(),
             is_nonblocking: refinements.double_buffer,
             is_persistent: refinements.persistent,
             sends: Vec::new(),
@@ -136,18 +139,24 @@ impl Synchronous {
         let overlaps = self.refinements.overlap && !self.stages.is_empty();
         let mut pace = Pace::new(self.look_ahead, overlaps);
         if self.refinements.adaptive && !self.stages.is_empty() {
-            pace = self.fastest_pace(stream, &mut left, work)?;
+            pace = self.fastest_pace(pace, stream, &mut left, work)?;
         }
         self.run_rounds(stream, pace, left.div_ceil(pace.chunk as u64), work)
     }
 
     /// Tries several paces, if there are enough updates, and returns the one whose slowest rank is fastest.
-    fn fastest_pace(&mut self, stream: &mut Stream, left: &mut u64, work: &mut Work<'_>) -> Result<Pace> {
+    fn fastest_pace(
+        &mut self,
+        default: Pace,
+        stream: &mut Stream,
+        left: &mut u64,
+        work: &mut Work<'_>,
+    ) -> Result<Pace> {
         let all = [1, 2, 4].map(|part| Pace::new(self.look_ahead.div_ceil(part), false));
         let paces = [all[0], all[1], all[2], Pace::new(self.look_ahead, true)];
         let trials = (TRIALS * TRIAL_ROUNDS * self.look_ahead) as u64;
         if *left < 8 * trials {
-            return Ok(all[0]);
+            return Ok(default);
         }
         let mut nanos = [0.0; 4];
         for _ in 0..TRIALS {
@@ -282,13 +291,14 @@ impl Link {
         let StageReceives { requests, persistent } = receives;
         if self.is_persistent {
             if persistent.is_empty() {
-                let prepare = |from: &u32| self.comm.recv_init(self.max_message, *from as Rank, index as Tag);
+                let prepare = |from: &u32| self.comm.recv_init(self.max_messages[index], *from as Rank, index as Tag);
                 persistent.extend(stage.from.iter().map(prepare));
             }
             return persistent.iter_mut().try_for_each(PersistentRecv::start);
         }
         for from in &stage.from {
-            let into = self.free_receives.pop().unwrap_or_else(|| vec![0; self.max_message]);
+            let mut into = self.free_receives.pop().unwrap_or_default();
+            into.resize(self.max_messages[index], 0);
             requests.push(self.comm.irecv(into, *from as Rank, index as Tag)?);
         }
         Ok(())
@@ -305,9 +315,9 @@ impl Link {
         if requests.is_empty() && !persistent.iter().any(PersistentRecv::is_active) {
             return Ok(());
         }
-        // Those of continued messages have other lengths.
-        let is_whole = |list: &Vec<u64>| list.len() == self.max_message;
-        self.free_receives.extend(received.drain(..).map(|(list, _)| list).filter(is_whole));
+        // With continued messages there may be more than receives.
+        let lists = received.drain(..).map(|(list, _)| list);
+        self.free_receives.extend(lists.take(requests.len()));
         for request in requests.drain(..) {
             let (list, status) = request.wait()?;
             received.push((list, status.count::<u64>()));
@@ -319,16 +329,13 @@ impl Link {
             }
         }
         // Their receivers do not wait for this rank any more.
-        for send in self.continued.drain(..) {
-            self.free.push(send.wait()?);
-        }
-        Ok(())
+        self.continued.drain(..).try_for_each(|send| send.wait().map(drop))
     }
 
     /// Receives what did not fit into a message.
     fn receive_continued(&self, index: usize, first: Status, received: &mut Vec<(Vec<u64>, usize)>) -> Result<()> {
         let mut len = first.count::<u64>();
-        while len == self.max_message {
+        while len == self.max_messages[index] {
             let (list, _) = self.comm.recv_vec(first.source, CONTINUED + index as Tag)?;
             len = list.len();
             received.push((list, len));
@@ -356,25 +363,25 @@ impl Link {
 
     /// Sends two lists as one message, or more if they do not fit.
     fn send(&mut self, index: usize, to: Rank, [first, second]: [&[u64]; 2], work: &mut Work<'_>) -> Result<()> {
-        let len = first.len() + second.len();
-        work.count_message(len);
-        if len < self.max_message && second.is_empty() && !self.is_nonblocking {
+        let (len, max) = (first.len() + second.len(), self.max_messages[index]);
+        work.count_message(len.min(max));
+        if len < max && second.is_empty() && !self.is_nonblocking {
             return self.comm.send(first, to, index as Tag);
         }
         let mut message = self.free.pop().unwrap_or_default();
         message.clear();
         message.extend_from_slice(first);
         message.extend_from_slice(second);
-        if len < self.max_message && !self.is_nonblocking {
+        if len < max && !self.is_nonblocking {
             self.comm.send(&message, to, index as Tag)?;
             self.free.push(message);
             return Ok(());
         }
-        let mut rest = (len >= self.max_message).then(|| message.split_off(self.max_message));
+        let mut rest = (len >= max).then(|| message.split_off(max));
         self.sends.push(self.comm.isend(message, to, index as Tag)?);
         // For these the receiver has posted no receive yet, and it may be sending itself: waiting here could be forever.
         while let Some(mut message) = rest.take() {
-            rest = (message.len() >= self.max_message).then(|| message.split_off(self.max_message));
+            rest = (message.len() >= max).then(|| message.split_off(max));
             work.count_message(message.len());
             self.continued.push(self.comm.isend(message, to, CONTINUED + index as Tag)?);
         }

@@ -18,16 +18,14 @@ pub(super) struct Table {
 const PREFETCH_AHEAD: usize = 64;
 
 impl Table {
-    pub(super) fn new(partition: Partition, rank: u32, pages: Pages) -> Self {
+    /// `None` if there is no memory for it.
+    pub(super) fn new(partition: Partition, rank: u32, pages: Pages) -> Option<Self> {
         let block = partition.block(rank);
-        let len = usize::try_from(block.end - block.start).expect("it was checked that the table fits the memory");
-        let words = match pages {
-            Pages::Huge => HugeArray::zeroed(len),
-            Pages::Base => HugeArray::zeroed_base_pages(len),
-        };
+        let len = usize::try_from(block.end - block.start).ok()?;
+        let words = HugeArray::try_zeroed(len, pages == Pages::Huge)?;
         let mut table = Self { words, partition, first: block.start };
         table.reset();
-        table
+        Some(table)
     }
 
     /// Its initial contents.

@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use crate::ComparisonOptions;
 use crate::harness::figure::BATCHES;
 use crate::harness::output;
 use crate::harness::peer::TempDir;
 use crate::harness::progress::Progress;
-use crate::harness::statistics::median;
 use crate::harness::table::{print_header, print_record};
 use crate::job::{HANG_TIMEOUT, Job};
 use crate::mpi::Launcher;
 use crate::record::{Better, PeerResult, Record, Records};
+use crate::{ComparisonOptions, Engine};
 
 /// Default number of pairs, which take minutes each.
 const PAIRS: u32 = 3;
@@ -32,6 +31,10 @@ pub(super) fn compare(
     table_log2: u32,
     (name, case): (&str, &str),
 ) -> anyhow::Result<()> {
+    ensure!(options.fabric == Engine::Shm && options.links.parsed()?.is_none(), "--against hpcc is for --fabric shm");
+    let has_program = |folder: std::path::PathBuf| folder.join("hpcc").is_file();
+    let is_found = std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(has_program));
+    ensure!(is_found, "there is no hpcc in PATH (Debian: apt install hpcc)");
     let mpi = Launcher::find(options.mpirun.as_deref())?;
     let mut records = Records::create(options.json.as_deref())?;
     let repeat = options.repeat.unwrap_or(PAIRS);
@@ -61,7 +64,6 @@ pub(super) fn compare(
     );
     print_header(Some(&peer));
     print_record(&record);
-    say!("{} of Treepie's runs are the median of hpcc: {:.6} GUP/s", ours.len(), median(&theirs));
     records.write(&record)
 }
 
@@ -70,7 +72,7 @@ fn run_hpcc(mpi: &Launcher, ranks: u32, table_log2: u32) -> anyhow::Result<f64> 
     let directory = TempDir::new()?;
     fs::write(directory.path().join("hpccinf.txt"), input(ranks, table_log2)).context("cannot write hpcc's input")?;
     let job = mpi.job(ranks).args(["-wdir"]).args([directory.path()]).args(["hpcc"]);
-    job.output(RUN_TIMEOUT).context("hpcc (Debian: apt install hpcc) did not run")?;
+    job.output(RUN_TIMEOUT).context("hpcc did not run")?;
     let results = fs::read_to_string(directory.path().join("hpccoutf.txt")).context("hpcc wrote no results")?;
     let value = |name: &str| -> anyhow::Result<f64> {
         let line = results.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));

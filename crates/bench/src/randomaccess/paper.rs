@@ -1,7 +1,7 @@
 //! Tables 1 to 4 of the RandomAccess paper: what it printed, what its model says, and what simulated ranks take. The ranks
 //! run the algorithms with data, on a machine with the network of Red Storm and the paper's times T1 and TC.
 
-use treepie::randomaccess::{Algorithm, RandomAccess, Refinements, RunResult, SimulatedCosts};
+use treepie::randomaccess::{Algorithm, RandomAccess, Refinements, SimulatedCosts};
 use treepie_model::machines::PaperMachine;
 use treepie_model::randomaccess::RandomAccess as Model;
 use treepie_sim::Settings;
@@ -46,21 +46,13 @@ impl Machine {
         Self { name: "blue-gene-l", model, network }
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        self.name
-    }
-
-    pub(super) fn model(&self) -> Model {
-        self.model
-    }
-
     /// Microseconds of a message of no length.
-    pub(super) fn message(&self) -> f64 {
+    fn message(&self) -> f64 {
         self.network.latency + 2.0 * self.network.overhead
     }
 
     /// The model with another look-ahead: T1 and the division of lists are proportional to it, and so are bytes.
-    pub(super) fn with_look_ahead(&self, look_ahead: u32) -> Model {
+    fn with_look_ahead(&self, look_ahead: u32) -> Model {
         let scale = f64::from(look_ahead) / f64::from(self.model.lookahead);
         let exchange = self.message() + (self.model.exchange - self.message()) * scale;
         Model { lookahead: look_ahead, compute: self.model.compute * scale, exchange }
@@ -76,83 +68,100 @@ impl Machine {
         SimulatedCosts { generate, bin: units(exchange - message), update: units(compute) - generate }
     }
 
-    /// Simulates a few look-aheads of all ranks.
-    pub(super) fn simulate(
+    /// Simulates look-aheads of all ranks. The time is that of `rounds` of them after as many others, so that the start and
+    /// the end of a run do not count.
+    fn simulate(
         &self,
         algorithm: &Algorithm,
         ranks: u32,
         look_ahead: usize,
-        refinements: Refinements,
+        refinements: impl Into<Option<Refinements>>,
         rounds: u64,
-    ) -> anyhow::Result<RunResult> {
+    ) -> anyhow::Result<Simulated> {
         let settings = Settings { work_unit_time: 1.0 / UNITS, ..self.network.into() };
         let benchmark = RandomAccess::new(64 * u64::from(ranks))
-            .updates(u64::from(ranks) * look_ahead as u64 * rounds)
             .first_position(FIRST)
             .look_ahead(look_ahead)
             .algorithm(algorithm.clone())
             .refinements(refinements)
             .simulated_costs(self.costs())
             .verifies(false);
-        on_simulated_ranks(&Network::flat(ranks), &settings, |world| Ok(benchmark.run(world)?))
+        let of = |rounds: u64| benchmark.clone().updates(u64::from(ranks) * look_ahead as u64 * rounds);
+        on_simulated_ranks(&Network::flat(ranks), &settings, |world| {
+            let [first, both] = [of(rounds).run(world)?, of(2 * rounds).run(world)?];
+            let seconds = both.seconds - first.seconds;
+            let gups = first.updates as f64 / seconds / 1e9;
+            let length = both.total.data as f64 / both.total.messages.max(1) as f64;
+            Ok(Simulated { gups, micros: 1e6 * seconds / rounds as f64, length })
+        })
     }
+
+    /// An all-to-all in one stage: a message to each other rank, of which the processor is busy at both ends.
+    fn all_to_all_gups(&self, ranks: u32) -> f64 {
+        let Model { lookahead, compute, exchange } = self.model;
+        let divide = exchange - self.message() - self.model.message_bytes() as f64 * self.network.per_byte;
+        let messages = f64::from(ranks - 1) * 2.0 * self.network.overhead;
+        f64::from(lookahead) * f64::from(ranks) / (compute + divide + messages + self.network.latency) / 1e3
+    }
+
+    /// Writes a rate.
+    fn record(&self, records: &mut Records, case: String, ranks: u32, gups: f64) -> anyhow::Result<()> {
+        let record = Record::simulated(format!("randomaccess/{case}"), ranks, gups, "GUP/s", self.name.to_owned());
+        records.write(&Record { better: Better::High, ..record })
+    }
+}
+
+/// What simulated ranks take.
+struct Simulated {
+    gups: f64,
+    /// Microseconds of a look-ahead.
+    micros: f64,
+    /// Data of a message.
+    length: f64,
 }
 
 /// Where in the stream they begin: not where most updates go to a few ranks.
 const FIRST: u64 = 0x9e37_79b9_7f4a;
 
-/// Look-aheads that are simulated.
-const ROUNDS: u64 = 8;
+/// Look-aheads that are timed; fewer on many ranks, which take long.
+fn rounds(ranks: u32) -> u64 {
+    if ranks >= 4096 { 1 } else { 8 }
+}
 
 /// Prints a table of the paper and writes its simulated figures.
 pub(super) fn print(table: u32, records: &mut Records) -> anyhow::Result<()> {
+    let machine = Machine::red_storm();
     match table {
-        1 => table_1(records),
-        2 => table_2(records),
-        3 => table_3(records),
-        _ => table_4(records),
+        1 => table_1(&machine, records),
+        2 => table_2(&machine, records),
+        3 => table_3(&machine, records),
+        _ => table_4(&machine, records),
     }
 }
 
-fn record(
-    records: &mut Records,
-    case: String,
-    ranks: u32,
-    value: f64,
-    unit: &str,
-    better: Better,
-) -> anyhow::Result<()> {
-    let record = Record::simulated(case, ranks, value, unit, PaperMachine::RedStorm.to_string());
-    records.write(&Record { better, ..record })
-}
-
 /// The scheme that HPCC provides.
-fn table_1(records: &mut Records) -> anyhow::Result<()> {
+fn table_1(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     say!("Table 1: the algorithm that HPCC provides, GUP/s on Red Storm. There is no model of it.");
-    say!("{:>8} {:>9} {:>10} {:>12}", "ranks", "paper", "simulated", "data/message");
+    say!("{:>8} {:>9} {:>10} {:>13}", "ranks", "paper", "simulated", "data/message");
     for (ranks, paper) in
         [(1, 0.0147), (16, 0.0105), (64, 0.0634), (1024, 0.195), (5000, 0.536), (8192, 0.797), (10_350, 1.018)]
     {
-        let result =
-            Machine::red_storm().simulate(&Algorithm::BufferedAsync, ranks, 1024, Refinements::default(), ROUNDS)?;
-        let length = result.total.data as f64 / result.total.messages.max(1) as f64;
-        say!("{ranks:>8} {paper:>9} {:>10} {:>12}", format_number(result.gups()), format_number(length));
-        record(records, "randomaccess/paper/table1".to_owned(), ranks, result.gups(), "GUP/s", Better::High)?;
+        let Simulated { gups, length, .. } =
+            machine.simulate(&Algorithm::BufferedAsync, ranks, 1024, None, rounds(ranks))?;
+        say!("{ranks:>8} {paper:>9} {:>10} {:>13}", format_number(gups), format_number(length));
+        machine.record(records, "paper/table1".to_owned(), ranks, gups)?;
     }
     Ok(())
 }
 
 /// The hypercube.
-fn table_2(records: &mut Records) -> anyhow::Result<()> {
-    let machine = Machine::red_storm();
-    let Model { compute, exchange, .. } = machine.model();
+fn table_2(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
+    let Model { compute, exchange, .. } = machine.model;
+    let message = machine.message();
     say!(
         "Table 2: hypercube, GUP/s on Red Storm. Model: T1 + TC lg P, {compute} us and {exchange} us; for other numbers of"
     );
-    say!(
-        "ranks than powers of two an exchange for each halving, and {} us more for each odd partition.",
-        machine.message()
-    );
+    say!("ranks than powers of two an exchange for each halving, and {message} us more for each odd partition.");
     say!("{:>8} {:>9} {:>9} {:>10}  algorithm", "ranks", "paper", "model", "simulated");
     for (ranks, paper) in [
         (1, 0.0180),
@@ -168,16 +177,15 @@ fn table_2(records: &mut Records) -> anyhow::Result<()> {
         (10_240, 19.72),
     ] {
         let id = if u32::is_power_of_two(ranks) { "hypercube" } else { "hypercube_any" };
-        let result = machine.simulate(&id.parse()?, ranks, 1024, Refinements::default(), ROUNDS)?;
-        let model = machine.model().halving_gups(ranks, machine.message());
-        let [model, simulated] = [model, result.gups()].map(format_number);
+        let gups = machine.simulate(&id.parse()?, ranks, 1024, Refinements::default(), rounds(ranks))?.gups;
+        let [model, simulated] = [machine.model.halving_gups(ranks, message), gups].map(format_number);
         say!("{ranks:>8} {paper:>9} {model:>9} {simulated:>10}  {id}");
-        record(records, format!("randomaccess/paper/table2/{id}"), ranks, result.gups(), "GUP/s", Better::High)?;
+        machine.record(records, format!("paper/table2/{id}"), ranks, gups)?;
     }
     Ok(())
 }
 
-/// Seconds of the paper's table 3, without Mod4, Mod5 and Mod7 of other libraries.
+/// Seconds of the paper's table 3.
 const TABLE_3: [(u32, [f64; 8]); 6] = [
     (1, [7.033, 7.039, 7.032, 7.034, 7.032, 7.029, 7.035, f64::NAN]),
     (2, [10.152, 10.113, 11.862, 10.063, 9.985, 9.947, 10.014, f64::NAN]),
@@ -188,20 +196,16 @@ const TABLE_3: [(u32, [f64; 8]); 6] = [
 ];
 
 /// The refinements.
-fn table_3(records: &mut Records) -> anyhow::Result<()> {
-    let machine = Machine::red_storm();
+fn table_3(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     // The paper does not say how many updates there were; on one rank they took T1 each 1,024.
-    let look_aheads = TABLE_3[0].1[0] * 1e6 / machine.model().compute;
-    let model = |ranks| machine.model().time(ranks) * look_aheads / 1e6;
+    let look_aheads = TABLE_3[0].1[0] * 1e6 / machine.model.compute;
     say!(
         "Table 3: refinements of the hypercube, seconds on Red Storm. Each column has those of the columns before it."
     );
     say!(
         "mod1 prepost, mod2 deferred, mod3 late-wait, mod6 and mod7 double-buffer; mod4 (another MPI library) and mod5 (no"
     );
-    say!(
-        "copy of short messages at the sender; here a message is copied if it is within the eager limit) are not simulated."
-    );
+    say!("copy of short messages at the sender) are changes of the MPI library, and not simulated.");
     say!(
         "{:>8} {:<10} {:>7} {}",
         "ranks",
@@ -211,17 +215,17 @@ fn table_3(records: &mut Records) -> anyhow::Result<()> {
     );
     for (ranks, paper) in TABLE_3 {
         let printed = paper.map(|time| if time.is_nan() { format!("{:>9}", "") } else { format!("{time:>9.3}") });
-        say!("{ranks:>8} {:<10} {:>7} {}", "paper", format_number(model(ranks)), printed.concat());
+        let model = format_number(machine.model.time(ranks) * look_aheads / 1e6);
+        say!("{ranks:>8} {:<10} {model:>7} {}", "paper", printed.concat());
         let mut cells = String::new();
         for (name, refinements) in Refinements::TABLE_3 {
             if matches!(name, "mod4" | "mod5" | "mod7") {
                 cells += &format!("{:>9}", "");
                 continue;
             }
-            let result = machine.simulate(&"hypercube".parse()?, ranks, 1024, refinements, 4 * ROUNDS)?;
-            let seconds = result.seconds * look_aheads / (4 * ROUNDS) as f64;
-            cells += &format!("{seconds:>9.3}");
-            record(records, format!("randomaccess/paper/table3/{name}"), ranks, seconds, "s", Better::Low)?;
+            let result = machine.simulate(&"hypercube".parse()?, ranks, 1024, refinements, 4 * rounds(ranks))?;
+            cells += &format!("{:>9.3}", result.micros * look_aheads / 1e6);
+            machine.record(records, format!("paper/table3/{name}"), ranks, result.gups)?;
         }
         say!("{:>8} {:<10} {:>7} {cells}", "", "simulated", "");
     }
@@ -229,8 +233,7 @@ fn table_3(records: &mut Records) -> anyhow::Result<()> {
 }
 
 /// The look-ahead.
-fn table_4(records: &mut Records) -> anyhow::Result<()> {
-    let machine = Machine::red_storm();
+fn table_4(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     say!(
         "Table 4: look-ahead of the hypercube on 32 ranks, GUP/s on Red Storm. Model: T1 and what of TC is not the start-up"
     );
@@ -248,20 +251,21 @@ fn table_4(records: &mut Records) -> anyhow::Result<()> {
         (8192, 0.223),
         (32_768, 0.212),
     ] {
-        let result = machine.simulate(&"hypercube".parse()?, 32, look_ahead, Refinements::default(), ROUNDS)?;
-        let [model, simulated] =
-            [machine.with_look_ahead(look_ahead as u32).gups(32), result.gups()].map(format_number);
+        let gups = machine.simulate(&"hypercube".parse()?, 32, look_ahead, Refinements::default(), rounds(32))?.gups;
+        let [model, simulated] = [machine.with_look_ahead(look_ahead as u32).gups(32), gups].map(format_number);
         say!("{look_ahead:>8} {paper:>9} {model:>9} {simulated:>10}");
-        let case = format!("randomaccess/paper/table4/Q{look_ahead}");
-        record(records, case, 32, result.gups(), "GUP/s", Better::High)?;
+        machine.record(records, format!("paper/table4/Q{look_ahead}"), 32, gups)?;
     }
     Ok(())
 }
 
+/// More ranks send too many messages to simulate.
+const MAX_1D: u32 = 4096;
+
 /// Weak scaling of several algorithms, and where one overtakes another.
 pub(super) fn print_scaling(machine: &Machine, all_ranks: &[u32], records: &mut Records) -> anyhow::Result<()> {
     let ids = ["hypercube", "alltoall_1d", "alltoall_2d", "alltoall_3d", "am:routing=rook", "am:routing=grid"];
-    say!("Weak scaling, look-ahead 1024, GUP/s; {}, simulated; f: by the formula of its messages", machine.name());
+    say!("Weak scaling, look-ahead 1024, GUP/s; {}, simulated; f: by the formula of its messages", machine.name);
     say!("{:>8} {:>10}{}", "ranks", "T1+TC lgP", ids.map(|id| format!(" {id:>16}")).concat());
     let mut best: Option<&str> = None;
     for &ranks in all_ranks {
@@ -271,37 +275,19 @@ pub(super) fn print_scaling(machine: &Machine, all_ranks: &[u32], records: &mut 
                 row.push((id, machine.all_to_all_gups(ranks), "f"));
                 continue;
             }
-            let rounds = if ranks >= 4096 { 1 } else { ROUNDS };
-            let result = machine.simulate(&id.parse()?, ranks, 1024, Refinements::default(), rounds)?;
-            row.push((id, result.gups(), ""));
-            record(
-                records,
-                format!("randomaccess/scaling/{}/{id}", machine.name()),
-                ranks,
-                result.gups(),
-                "GUP/s",
-                Better::High,
-            )?;
+            let algorithm: Algorithm = id.parse()?;
+            let has_refinements = !matches!(algorithm, Algorithm::ActiveMessages(_));
+            let refinements = has_refinements.then(Refinements::default);
+            let gups = machine.simulate(&algorithm, ranks, 1024, refinements, rounds(ranks))?.gups;
+            row.push((id, gups, ""));
+            machine.record(records, format!("scaling/{id}"), ranks, gups)?;
         }
         let cells: String = row.iter().map(|(_, gups, mark)| format!(" {:>16}", format_number(*gups) + mark)).collect();
         let fastest = row.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are algorithms").0;
-        let crossing =
-            if best.is_some_and(|best| best != fastest) { format!("  from here {fastest}") } else { String::new() };
+        let is_crossing = best.is_some_and(|best| best != fastest);
+        let crossing = if is_crossing { format!("  from here {fastest}") } else { String::new() };
         best = Some(fastest);
-        say!("{ranks:>8} {:>10}{cells}{crossing}", format_number(machine.model().gups(ranks)));
+        say!("{ranks:>8} {:>10}{cells}{crossing}", format_number(machine.model.gups(ranks)));
     }
     Ok(())
-}
-
-/// More ranks send too many messages to simulate.
-const MAX_1D: u32 = 4096;
-
-impl Machine {
-    /// An all-to-all in one stage: a message to each other rank, of which the processor is busy at both ends.
-    fn all_to_all_gups(&self, ranks: u32) -> f64 {
-        let Model { lookahead, compute, exchange } = self.model;
-        let divide = exchange - self.message() - self.model.message_bytes() as f64 * self.network.per_byte;
-        let messages = f64::from(ranks - 1) * 2.0 * self.network.overhead;
-        f64::from(lookahead) * f64::from(ranks) / (compute + divide + messages + self.network.latency) / 1e3
-    }
 }

@@ -10,7 +10,7 @@
 struct Case {
     char what[16];
     size_t words, look_ahead, count, batches;
-    uint64_t *table, first; /* of this rank, on base pages */
+    uint64_t *table, first; /* of this rank; on base pages if it is alone */
     int shift;              /* to the owner of a datum */
     size_t turn;
 };
@@ -100,7 +100,7 @@ static void prepare(Case *c)
     size_t words = c->words / (size_t)size;
     c->table = mmap(NULL, words * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (c->table == MAP_FAILED) fail("no memory for a table");
-    madvise(c->table, words * 8, MADV_NOHUGEPAGE);
+    if (strcmp(c->what, "alone") == 0) madvise(c->table, words * 8, MADV_NOHUGEPAGE);
     c->first = (uint64_t)rank * words;
     for (size_t i = 0; i < words; i++) c->table[i] = c->first + i;
     while ((size_t)1 << c->shift < words) c->shift++;

@@ -54,15 +54,12 @@ pub(crate) struct Program {
 impl Program {
     /// The benchmark of a task.
     pub(super) fn settings(&self, task: &Task, updates: u64) -> RandomAccess {
-        let settings = RandomAccess::new(task.words as u64)
+        RandomAccess::new(task.words as u64)
             .updates(updates)
             .look_ahead(task.look_ahead)
             .algorithm(self.algorithm.clone())
-            .pages(self.pages);
-        match self.refinements {
-            Some(refinements) => settings.refinements(refinements),
-            None => settings,
-        }
+            .refinements(self.refinements)
+            .pages(self.pages)
     }
 }
 

@@ -12,11 +12,13 @@ pub(super) fn run(world: &Comm) -> anyhow::Result<(usize, f64, Algorithm)> {
     let mut rates = Vec::new();
     for (id, _) in ALGORITHMS {
         let algorithm: Algorithm = id.parse()?;
-        // One rank alone, and the nodes of a torus.
-        if matches!(algorithm, Algorithm::Serial | Algorithm::Hypercube(Order::Morton)) {
+        // Threads are no nodes of a torus.
+        let is_morton = algorithm == Algorithm::Hypercube(Order::Morton);
+        let settings = RandomAccess::new(WORDS).algorithm(algorithm);
+        if is_morton || settings.check(world.size() as u32).is_err() {
             continue;
         }
-        let result = RandomAccess::new(WORDS).algorithm(algorithm).run(world)?;
+        let result = settings.run(world)?;
         ensure!(result.errors == Some(0), "{id}: {:?} wrong words", result.errors);
         rates.push((result.gups(), result.algorithm));
     }

@@ -30,7 +30,7 @@ fn too_many_discarded_updates_are_invalid() {
     let arguments = ["randomaccess", "-n", "2", "--table-log2", "12", "--look-ahead", "16", "--refinements", "discard"];
     let output = run(&arguments);
     let shown = super::out(&output);
-    assert!(shown.contains("INVALID: more than 1%") && !output.status.success(), "{shown}");
+    assert!(shown.contains("INVALID: more than 1% of the updates") && !output.status.success(), "{shown}");
 }
 
 #[test]
