@@ -232,7 +232,7 @@ impl Run {
         let ranks = comm.size() as u32;
         settings.check(ranks)?;
         let algorithm = match &settings.algorithm {
-            Algorithm::Auto => selection::choose(comm, settings.look_ahead)?,
+            Algorithm::Auto => selection::choose(comm, settings.look_ahead),
             Algorithm::ActiveMessages(Routing::Grid(sides)) if sides.is_empty() => {
                 Algorithm::ActiveMessages(Routing::Grid(messages::cube(ranks)))
             }

@@ -34,7 +34,7 @@ pub struct PersistentRecv<T> {
 }
 
 impl Comm {
-    /// Prepares a send to a rank.
+    /// Prepares a send to a rank. A rank or tag that does not exist is refused at the start of a send.
     pub fn send_init<T: Pod>(&self, to: Rank, tag: Tag) -> PersistentSend<T> {
         PersistentSend { comm: self.clone(), to, tag, data: Vec::new(), active: None }
     }
@@ -52,7 +52,7 @@ impl Comm {
 }
 
 impl<T: Pod> PersistentSend<T> {
-    /// The data of the next message, of any length.
+    /// The data of the next message, of any length. It is empty at first, and after a send that failed.
     ///
     /// # Panics
     /// While the send is active.

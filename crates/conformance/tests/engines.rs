@@ -45,14 +45,14 @@ fn suite_filter(ranks: usize) -> Option<&'static str> {
 
 /// The numbers of ranks up to `limit`; in short runs only some odd ones, powers of two and their neighbors.
 fn rank_counts(all: &[usize], limit: usize) -> Vec<usize> {
-    const SHORT_RUN: [usize; 6] = [5, 7, 9, 16, 17, 33];
+    const SHORT_RUN: [usize; 6] = [5, 8, 9, 16, 17, 33];
     let is_selected = |ranks: &usize| *ranks <= limit && (is_long_run() || SHORT_RUN.contains(ranks));
     all.iter().copied().filter(is_selected).collect()
 }
 
-/// Numbers of ranks up to 17 and around 32 that the whole suite does not run on.
+/// Numbers of ranks up to 17 and around 32.
 fn exchanges_on_threads(limit: usize) {
-    for ranks in rank_counts(&[6, 9, 10, 11, 12, 13, 14, 15, 17, 32, 33], limit) {
+    for ranks in rank_counts(&[6, 8, 9, 10, 11, 12, 13, 14, 15, 17, 32, 33], limit) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), EXCHANGES]);
         passes(&format!("exchanges on threads, {ranks} ranks"), &mut command);
@@ -66,9 +66,9 @@ fn exchanges_on_shm(ranks: usize) {
     passes(&format!("exchanges on shm, {ranks} ranks"), &mut command);
 }
 
-/// Numbers of ranks that the whole suite does not run on.
+/// Numbers of ranks up to 17.
 fn active_on_threads(limit: usize) {
-    for ranks in rank_counts(&[4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17], limit) {
+    for ranks in rank_counts(&[4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17], limit) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), ACTIVE]);
         passes(&format!("active messages on threads, {ranks} ranks"), &mut command);
@@ -117,20 +117,20 @@ fn graphs_on_mpich(ranks: usize) {
 const RANDOM_ACCESS: &str = "randomaccess/";
 
 fn randomaccess_on_threads(limit: usize) {
-    for ranks in rank_counts(&[1, 3, 4, 5, 6, 7, 8, 9, 16, 17], limit) {
+    for ranks in [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17].into_iter().filter(|ranks| *ranks <= limit) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), RANDOM_ACCESS]);
         passes(&format!("RandomAccess on threads, {ranks} ranks"), &mut command);
     }
 }
 
-/// In short runs only 3, 4 and 8 ranks.
+/// In short runs only 3, 4 and 8 ranks under MPI.
 fn few_counts(limit: usize) -> impl Iterator<Item = usize> {
     (2..=limit).filter(|ranks| is_long_run() || [3, 4, 8].contains(ranks))
 }
 
 fn randomaccess_on_shm(limit: usize) {
-    for ranks in few_counts(limit) {
+    for ranks in 2..=limit {
         let mut command = Command::new(SUITE);
         command.args(["--shm", &ranks.to_string(), RANDOM_ACCESS]);
         passes(&format!("RandomAccess on shm, {ranks} ranks"), &mut command);
@@ -194,7 +194,7 @@ const SPLITS: &str = "splits/";
 
 fn splits_on_threads(limit: usize) {
     let all: Vec<usize> = (1..=limit).collect();
-    let more: &[usize] = if is_long_run() { &[64, 100, 128] } else { &[1, 2, 3, 8, 64, 100] };
+    let more: &[usize] = if is_long_run() { &[64, 100, 128] } else { &[1, 2, 3, 7, 64, 100] };
     for ranks in rank_counts(&all, limit).iter().chain(more) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), SPLITS]);

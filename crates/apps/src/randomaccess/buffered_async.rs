@@ -34,6 +34,8 @@ pub(super) fn run<'a>(
             return Ok(run.into_reactor().work);
         }
         let generated = run.reactor().generate(stream);
+        let units = run.reactor().work.take_units();
+        comm.account_work(units);
         if progressed || generated {
             run.reset_backoff();
         } else {
@@ -178,10 +180,6 @@ impl Reactor for Buckets<'_> {
             memory.clear();
             self.free.push(memory);
         }
-    }
-
-    fn take_work(&mut self) -> u64 {
-        self.work.take_units()
     }
 
     fn name(&self) -> &'static str {

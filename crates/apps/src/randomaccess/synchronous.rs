@@ -238,6 +238,7 @@ impl Synchronous {
         let (own, receives) = (self.stages[index_before].own, &mut round.receives[index_before]);
         if self.refinements.late_wait {
             work.divide(kept, before.bin(own).into_iter(), stage, partition);
+            work.account();
             self.link.receive(index_before, receives, &mut before.received)?;
             work.divide(late, before.lists(receives), stage, partition);
         } else {
@@ -269,6 +270,7 @@ impl Synchronous {
         let Round { buffers, room, .. } = &mut self.rounds[current];
         let last = self.stages.len() - 1;
         buffers[last % 2].bin(self.stages[last].own).into_iter().for_each(|list| work.update(list, room));
+        work.account();
     }
 }
 

@@ -59,7 +59,8 @@ impl<'a> Work<'a> {
         std::mem::take(&mut self.units)
     }
 
-    /// Accounts for the work since the last call. It must precede messages, so that they are not sent too early.
+    /// Accounts for the work since the last call. It must precede sends, which would be too early otherwise, and waits, which
+    /// it overlaps.
     pub(super) fn account(&mut self) {
         let units = self.take_units();
         self.comm.account_work(units);

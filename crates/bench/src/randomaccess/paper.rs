@@ -125,7 +125,7 @@ const FIRST: u64 = 0x9e37_79b9_7f4a;
 
 /// Look-aheads that are timed; fewer on many ranks, which take long.
 fn rounds(ranks: u32) -> u64 {
-    if ranks >= 4096 { 1 } else { 8 }
+    if ranks >= 512 { 1 } else { 8 }
 }
 
 /// Prints a table of the paper and writes its simulated figures.
