@@ -167,7 +167,7 @@ impl RandomAccessCommand {
         let has_memory = ensure_memory(words as f64 * host.size() as f64 / world.size() as f64);
         let records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0));
         let mut records = agree(world, records.and_then(|records| has_memory.map(|()| records)))?;
-        let progress = (world.rank() == 0 && std::io::stderr().is_terminal()).then_some(ProgressLine);
+        let progress = (world.rank() == 0 && std::io::stderr().is_terminal()).then(|| ProgressLine);
         let settings = if progress.is_some() { settings.on_progress(ProgressLine::show) } else { settings };
         let mut run = settings.prepare(world)?;
         let mut best = run.update()?;
