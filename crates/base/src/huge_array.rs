@@ -54,23 +54,27 @@ impl<T: Pod> HugeArray<T> {
 
     /// `len` zeroed elements, in huge pages or in those of the usual size, if there is enough address space for them.
     pub fn try_zeroed(len: usize, huge_pages: bool) -> Option<Self> {
-        Self::try_with_advice(len, if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage })
+        Self::try_with_advice(len, if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage }).ok()
     }
 
     fn with_advice(len: usize, pages: Advice) -> Self {
-        let bytes = size_of::<T>();
-        Self::try_with_advice(len, pages).unwrap_or_else(|| panic!("no memory for {len} elements of {bytes} bytes"))
+        Self::try_with_advice(len, pages).unwrap_or_else(|why| panic!("{why}"))
     }
 
-    fn try_with_advice(len: usize, pages: Advice) -> Option<Self> {
+    fn try_with_advice(len: usize, pages: Advice) -> Result<Self, String> {
         const { assert!(align_of::<T>() <= HUGE_PAGE, "elements are aligned to 2 MiB at most") };
-        let layout = Layout::array::<T>(len).ok()?;
+        let Ok(layout) = Layout::array::<T>(len) else {
+            let element = size_of::<T>();
+            return Err(format!("an array of {len} elements of {element} bytes is larger than the address space"));
+        };
         if layout.size() < HUGE_PAGE {
             let elements = Box::leak(vec![T::zeroed(); len].into_boxed_slice());
-            return Some(Self { first: NonNull::from(elements).cast(), len, mapping: None });
+            return Ok(Self { first: NonNull::from(elements).cast(), len, mapping: None });
         }
-        let mapping = Mapping::new(layout.size(), pages)?;
-        Some(Self { first: mapping.aligned().cast(), len, mapping: Some(mapping) })
+        let bytes = layout.size();
+        let mapping = Mapping::new(bytes, pages);
+        let mapping = mapping.map_err(|error| format!("no memory for an array of {bytes} bytes: {error}"))?;
+        Ok(Self { first: mapping.aligned().cast(), len, mapping: Some(mapping) })
     }
 }
 
@@ -117,17 +121,17 @@ struct Mapping {
 
 impl Mapping {
     /// `bytes` is at least 1 and at most `isize::MAX`.
-    fn new(bytes: usize, pages: Advice) -> Option<Self> {
-        let used = bytes.checked_next_multiple_of(HUGE_PAGE)?;
-        let len = used.checked_add(HUGE_PAGE)?;
+    fn new(bytes: usize, pages: Advice) -> rustix::io::Result<Self> {
+        let used = bytes.next_multiple_of(HUGE_PAGE);
+        let len = used + HUGE_PAGE;
         // SAFETY: a new mapping at an address that the kernel chooses touches nothing that exists.
         let start = unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
-        let start = start.ok()?;
+        let start = start?;
         let mapping = Self { start: NonNull::new(start).expect("the kernel maps nothing at 0 unasked"), len };
         // A kernel without huge pages refuses; the array then has ordinary pages.
         // SAFETY: the range lies in the new mapping, and this advice does not change the contents of memory.
         let _ = unsafe { madvise(mapping.aligned().as_ptr(), used, pages) };
-        Some(mapping)
+        Ok(mapping)
     }
 
     /// The first address in it where a huge page can begin; less than `HUGE_PAGE` bytes precede it.
