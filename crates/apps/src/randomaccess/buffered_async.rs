@@ -113,14 +113,14 @@ impl<'a> Buckets<'a> {
         self.work.generate(stream, &mut self.list, count);
         self.is_flushing = self.list.len() < count;
         let Some(stage) = &self.stage else {
-            self.work.update(&self.list, &mut usize::MAX.clone());
+            self.work.update_all(&self.list);
             return true;
         };
         self.work.divide(&mut self.binned, std::iter::once(&self.list[..]), stage, &self.partition);
         for (bin, bucket) in self.buckets.iter_mut().enumerate() {
             let data = self.binned.bin(bin);
             if bin == stage.own {
-                self.work.update(data, &mut usize::MAX.clone());
+                self.work.update_all(data);
             } else {
                 bucket.extend_from_slice(data);
                 self.pending += data.len();
@@ -163,9 +163,9 @@ impl Reactor for Buckets<'_> {
             return Ok(());
         }
         match try_cast_slice(body) {
-            Ok(data) => self.work.update(data, &mut usize::MAX.clone()),
+            Ok(data) => self.work.update_all(data),
             // An engine whose messages are not aligned.
-            Err(_) => self.work.update(&pod_collect_to_vec(body), &mut usize::MAX.clone()),
+            Err(_) => self.work.update_all(&pod_collect_to_vec(body)),
         }
         Ok(())
     }

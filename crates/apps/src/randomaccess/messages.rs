@@ -39,11 +39,11 @@ fn neighbors(routing: &Routing, ranks: u32) -> u32 {
 impl Messages {
     pub(super) fn new(comm: &Comm, partition: Partition, look_ahead: usize, routing: &Routing) -> Result<Self> {
         let mut build = ActiveMessages::<Table>::builder(comm);
-        let update = build.target("update", move |datum: &u64| partition.owner(partition.index(*datum)) as Rank);
-        build.on_prefetch(update.port, |table, datum| table.word(*datum), |table, _, datum| table.update(datum));
+        let update = build.port("update");
+        build.on_prefetch(update, |table, datum| table.word(*datum), |table, _, datum| table.update(datum));
         let kept = look_ahead / neighbors(routing, partition.ranks()).max(1) as usize;
         let config = Config::default().coalescing(Coalescing::Messages(kept.max(1))).routing(routing.clone());
-        build.configure(update.port, config);
+        build.configure(update, config);
         let hops = match routing {
             Routing::Direct => 1,
             Routing::Rook => 2,
@@ -51,7 +51,7 @@ impl Messages {
             Routing::Grid(sides) => sides.iter().filter(|side| **side > 1).count() as u64,
             Routing::Hypercube => u64::from(partition.ranks().next_power_of_two().ilog2()),
         };
-        Ok(Self { comm: comm.clone(), update: update.port, partition, hops, runtime: build.start()? })
+        Ok(Self { comm: comm.clone(), update, partition, hops, runtime: build.start()? })
     }
 
     /// All updates of a stream, in one epoch. A simulation charges what a datum costs on all its way where it is generated.

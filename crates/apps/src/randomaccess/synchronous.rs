@@ -102,7 +102,7 @@ const DOUBLE_BUFFERS: usize = 2;
 /// Messages after a full one have tags from here on.
 const CONTINUED: Tag = 1 << 16;
 
-/// The room of a receive in a stage of so many bins: the data of a bin varies by the root of its number.
+/// The data that a receive of a stage has memory for: twice the mean of a bin, and four standard deviations.
 fn room(look_ahead: usize, bins: usize) -> usize {
     let expected = look_ahead as f64 / bins as f64;
     (2.0 * expected + 4.0 * expected.sqrt()).ceil() as usize + 8

@@ -95,6 +95,11 @@ impl<'a> Work<'a> {
         self.units += self.costs.update * applied as u64;
     }
 
+    /// Updates by all of a list.
+    pub(super) fn update_all(&mut self, list: &[u64]) {
+        self.update(list, &mut { usize::MAX });
+    }
+
     /// Counts a message that is sent.
     pub(super) fn count_message(&mut self, data: usize) {
         self.counters.messages += 1;
