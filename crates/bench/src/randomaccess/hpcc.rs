@@ -1,7 +1,7 @@
 //! The program `hpcc` of the distribution as the baseline: its MPI RandomAccess on a table of the same size, alternating.
 //!
-//! `hpcc` runs all benchmarks of HPCC, with sizes that follow from that of its linear system: the table of all ranks is
-//! half as large as the matrix, rounded down to a power of two.
+//! `hpcc` runs all benchmarks of HPCC, with sizes that follow from that of its linear system: the table of all ranks has the
+//! most words that are a power of two and no more than those of the matrix.
 
 use std::fs;
 use std::time::Duration;
@@ -83,9 +83,9 @@ fn run_hpcc(mpi: &Launcher, ranks: u32, table_log2: u32) -> anyhow::Result<f64> 
     value("MPIRandomAccess_GUPs")
 }
 
-/// The input file: a matrix of twice the table and a little more, on a grid of one row, and nothing else to vary.
+/// The input file: a matrix that is a little larger than the table, on a grid of one row, and nothing else to vary.
 fn input(ranks: u32, table_log2: u32) -> String {
-    let order = (2.2 * (1u64 << table_log2) as f64).sqrt().ceil() as u64;
+    let order = (1.1 * (1u64 << table_log2) as f64).sqrt().ceil() as u64;
     let lines = [
         "HPCC",
         "input",
