@@ -3,17 +3,23 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use treepie_base::{Error, Result};
-use treepie_comm::Comm;
+use treepie_comm::{Comm, Min};
 
 /// Returns an error on all ranks if their lists differ, with the lists of rank 0 and of the first rank that differs.
 pub(crate) fn verify_same_types(comm: &Comm, list: &[String]) -> Result<()> {
     let text = list.join(", ");
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
-    // The digest, and the length of the list for the case that they differ.
-    let all = comm.allgather(&[hasher.finish(), text.len() as u64])?;
+    let digest = hasher.finish();
+    // The least digest, and the complement of the greatest one.
+    let extremes = comm.allreduce(&[digest, !digest], Min)?;
+    if extremes[0] == !extremes[1] {
+        return Ok(());
+    }
+    // The lengths of the lists, too.
+    let all = comm.allgather(&[digest, text.len() as u64])?;
     let (digests, lengths): (Vec<u64>, Vec<usize>) = all.chunks(2).map(|rank| (rank[0], rank[1] as usize)).unzip();
-    let Some(second) = digests.iter().position(|digest| *digest != digests[0]) else { return Ok(()) };
+    let second = digests.iter().position(|digest| *digest != digests[0]).expect("the digests differ");
     // Only these two lists are sent.
     let is_shown = |rank: usize| rank == 0 || rank == second;
     let counts: Vec<usize> = lengths.iter().enumerate().map(|(rank, n)| if is_shown(rank) { *n } else { 0 }).collect();

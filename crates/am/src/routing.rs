@@ -38,8 +38,9 @@ enum RouteTopology {
     Clusters(Clusters),
 }
 
-/// For more ranks the next hop of each message is computed.
-const MAX_TABLE_RANKS: u32 = 1 << 14;
+/// For more ranks the next hop of each message is computed: the table would not fit the first-level cache, and simulated
+/// ranks have one each.
+const MAX_TABLE_RANKS: u32 = 1 << 12;
 
 impl RoutingTable {
     pub(crate) fn new(rank: u32, ranks: u32, routing: &Routing) -> Result<Self> {

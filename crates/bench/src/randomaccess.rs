@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{bail, ensure};
 pub(crate) use rank::Updates;
 use task::{Program, Task, TaskKind};
-use treepie::randomaccess::MAX_LOOK_AHEAD;
+use treepie::randomaccess::{Algorithm, MAX_LOOK_AHEAD};
 
 use crate::harness::case::Case;
 use crate::harness::comparison::Comparison;
@@ -112,7 +112,10 @@ impl RandomAccessBench {
                 SimulatedMachine::RedStorm => paper::Machine::red_storm(),
                 SimulatedMachine::BlueGeneL => paper::Machine::blue_gene_l(),
             };
-            paper::print_scaling(&machine, &self.scaling, &mut records)?;
+            let algorithms: Vec<Algorithm> = self.algorithms.iter().map(|program| program.algorithm.clone()).collect();
+            let algorithms =
+                if algorithms == [Algorithm::Auto] { paper::scaling_algorithms() } else { algorithms };
+            paper::print_scaling(&machine, &self.scaling, &algorithms, &mut records)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -89,7 +89,7 @@ impl Endpoint {
 
     /// The number of ranks of the world.
     pub fn size(&self) -> u32 {
-        self.state.peers.len() as u32
+        self.state.peers.size()
     }
 
     /// The engine.

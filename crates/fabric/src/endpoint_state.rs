@@ -19,6 +19,7 @@ use crate::liveness_table::LivenessTable;
 use crate::matching::{AckTo, PostedQueue, Rts, UnexpectedQueue};
 use crate::mismatch::MismatchDetector;
 use crate::op::{self, Completion, Envelope, OnCompletion, Op, OpState};
+use crate::peers::Peers;
 use crate::protocol_queues::ProtocolQueues;
 use crate::ready_tasks::ReadyTasks;
 use crate::send_queue::SendQueue;
@@ -43,17 +44,6 @@ pub(crate) enum Action {
 
 /// Maximum number of buffers of unexpected messages that are kept for reuse.
 const MAX_SPARE_BUFFERS: usize = 256;
-
-/// Flow-control state of one peer.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Peer {
-    /// Bytes of eager messages to the peer whose credit it has not returned.
-    pub(crate) credit_used: u32,
-    /// Bytes of received eager messages whose credit this rank has not returned.
-    pub(crate) credit_owed: u32,
-    /// Number of rendezvous transfers from the peer in progress.
-    pub(crate) transfers: u32,
-}
 
 #[inline]
 fn envelope(key: MatchKey, call: CallSignature, bytes: u64) -> Envelope {
@@ -93,7 +83,7 @@ pub(crate) struct EndpointState {
     pub(crate) pending_acks: Slab<OpId>,
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Peers,
     /// Spare buffers for unexpected messages.
     spare_buffers: Vec<Vec<u8>>,
     /// Bytes of eager messages from one peer that may be unreceived at another.
@@ -126,7 +116,7 @@ impl EndpointState {
             pending_acks: Slab::new(),
             posted: PostedQueue::new(),
             unexpected: UnexpectedQueue::new(),
-            peers: vec![Peer::default(); size as usize],
+            peers: Peers::new(size),
             spare_buffers: Vec::with_capacity(MAX_SPARE_BUFFERS),
             // All peers together can make a rank buffer at most 64 MiB, or 64 KiB each if there are many.
             credit_limit: ((64 << 20) / size.max(1)).clamp(64 << 10, 1 << 20),
@@ -166,7 +156,7 @@ impl EndpointState {
     /// Completes an eager receive: accounts for its credit, and acknowledges a synchronous send.
     #[inline]
     pub(crate) fn complete_eager(&mut self, from: u32, bytes: usize, ack_to: AckTo) {
-        let peer = &mut self.peers[from as usize];
+        let peer = self.peers.get_mut(from);
         peer.credit_owed = peer.credit_owed.saturating_add(credit_cost(bytes));
         // Credit returns seldom: a quarter of the limit at a time.
         if peer.credit_owed >= self.credit_limit / 4 {
@@ -179,7 +169,7 @@ impl EndpointState {
 
     #[cold]
     fn return_credit(&mut self, from: u32) {
-        let amount = std::mem::take(&mut self.peers[from as usize].credit_owed);
+        let amount = std::mem::take(&mut self.peers.get_mut(from).credit_owed);
         if from != self.rank {
             let head = RecordHeader { kind: wire::CREDIT, slot: amount, ..RecordHeader::default() };
             self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });

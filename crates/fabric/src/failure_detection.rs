@@ -38,7 +38,7 @@ impl Endpoint {
         let EndpointState { liveness, rank: this_rank, peers, .. } = &mut self.state;
         self.fabric.liveness_since(known, &mut |rank, change| {
             if rank != *this_rank {
-                liveness.set(rank, change, peers.len() as u32);
+                liveness.set(rank, change, peers.size());
             }
         });
         // Messages sent before a rank was lost count: read them all before anything fails.

@@ -39,6 +39,7 @@ mod liveness_table;
 mod matching;
 mod mismatch;
 mod op;
+mod peers;
 mod probe;
 mod progress;
 mod protocol_family;

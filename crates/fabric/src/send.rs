@@ -22,7 +22,7 @@ impl Endpoint {
         if synchronous || data.len() > self.eager_limit || to == self.state.rank || !self.state.send_queue.is_empty() {
             return false;
         }
-        let peer = &mut self.state.peers[to as usize];
+        let peer = self.state.peers.get_mut(to);
         let credit_used = peer.credit_used + credit_cost(data.len());
         let head = RecordHeader::for_message(wire::EAGER, context, tag, call, call.size);
         let sent = credit_used <= self.state.credit_limit && self.fabric.try_send(to, head, data);
@@ -81,7 +81,7 @@ impl Endpoint {
         let Some(op) = self.state.ops.get_mut(id) else { return true };
         let Address { context, to, tag, synchronous, call } = op.address();
         let Some(span) = &mut op.span else { return true };
-        let peer = &mut self.state.peers[to as usize];
+        let peer = self.state.peers.get_mut(to);
         let credit_used = peer.credit_used.saturating_add(credit_cost(span.len()));
         let eager = span.len() <= self.eager_limit && credit_used <= self.state.credit_limit;
         if eager && !synchronous {

@@ -1,7 +1,7 @@
 //! Tables 1 to 4 of the RandomAccess paper: what it printed, what its model says, and what simulated ranks take. The ranks
 //! run the algorithms with data, on a machine with the network of Red Storm and the paper's times T1 and TC.
 
-use treepie::randomaccess::{Algorithm, RandomAccess, Refinements, SimulatedCosts};
+use treepie::randomaccess::{Algorithm, Dimensions, RandomAccess, Refinements, SimulatedCosts};
 use treepie_model::machines::PaperMachine;
 use treepie_model::randomaccess::RandomAccess as Model;
 use treepie_sim::Settings;
@@ -262,25 +262,36 @@ fn table_4(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
 /// More ranks send too many messages to simulate.
 const MAX_1D: u32 = 4096;
 
+/// The algorithms whose scaling is compared.
+pub(super) fn scaling_algorithms() -> Vec<Algorithm> {
+    ["hypercube", "alltoall_1d", "alltoall_2d", "alltoall_3d", "am:routing=rook", "am:routing=grid"]
+        .map(|id| id.parse().expect("an algorithm"))
+        .into()
+}
+
 /// Weak scaling of several algorithms, and where one overtakes another.
-pub(super) fn print_scaling(machine: &Machine, all_ranks: &[u32], records: &mut Records) -> anyhow::Result<()> {
-    let ids = ["hypercube", "alltoall_1d", "alltoall_2d", "alltoall_3d", "am:routing=rook", "am:routing=grid"];
+pub(super) fn print_scaling(
+    machine: &Machine,
+    all_ranks: &[u32],
+    algorithms: &[Algorithm],
+    records: &mut Records,
+) -> anyhow::Result<()> {
     say!("Weak scaling, look-ahead 1024, GUP/s; {}, simulated; f: by the formula of its messages", machine.name);
-    say!("{:>8} {:>10}{}", "ranks", "T1+TC lgP", ids.map(|id| format!(" {id:>16}")).concat());
-    let mut best: Option<&str> = None;
+    let headings: String = algorithms.iter().map(|algorithm| format!(" {:>16}", algorithm.to_string())).collect();
+    say!("{:>8} {:>10}{headings}", "ranks", "T1+TC lgP");
+    let mut best: Option<&Algorithm> = None;
     for &ranks in all_ranks {
         let mut row = Vec::new();
-        for id in ids {
-            if id == "alltoall_1d" && ranks > MAX_1D {
-                row.push((id, machine.all_to_all_gups(ranks), "f"));
+        for algorithm in algorithms {
+            if *algorithm == Algorithm::Alltoall(Dimensions::Number(1)) && ranks > MAX_1D {
+                row.push((algorithm, machine.all_to_all_gups(ranks), "f"));
                 continue;
             }
-            let algorithm: Algorithm = id.parse()?;
             let has_refinements = !matches!(algorithm, Algorithm::ActiveMessages(_));
             let refinements = has_refinements.then(Refinements::default);
-            let gups = machine.simulate(&algorithm, ranks, 1024, refinements, rounds(ranks))?.gups;
-            row.push((id, gups, ""));
-            machine.record(records, format!("scaling/{id}"), ranks, gups)?;
+            let gups = machine.simulate(algorithm, ranks, 1024, refinements, rounds(ranks))?.gups;
+            row.push((algorithm, gups, ""));
+            machine.record(records, format!("scaling/{algorithm}"), ranks, gups)?;
         }
         let cells: String = row.iter().map(|(_, gups, mark)| format!(" {:>16}", format_number(*gups) + mark)).collect();
         let fastest = row.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are algorithms").0;

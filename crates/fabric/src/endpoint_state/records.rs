@@ -48,7 +48,7 @@ impl EndpointState {
             wire::ACK => self.actions.push(Action::Acked { slot: head.slot }),
             wire::NACK => self.handle_nack(from, head),
             wire::CREDIT => {
-                let peer = &mut self.peers[from as usize];
+                let peer = self.peers.get_mut(from);
                 peer.credit_used = peer.credit_used.saturating_sub(head.slot);
             }
             wire::PING => {
@@ -59,7 +59,7 @@ impl EndpointState {
             }
             wire::ABORT => self.handle_peer_abort(from, head, body),
             wire::FINALIZING => {
-                self.liveness.set(from, Liveness::Finalizing, self.peers.len() as u32);
+                self.liveness.set(from, Liveness::Finalizing, self.peers.size());
                 self.peer_finalizing = true;
             }
             _ => self.handle_window_record(from, head, body),

@@ -27,13 +27,13 @@ impl EndpointState {
 
     /// Whether a transfer may start now. If not, it is deferred until earlier ones of that peer have completed.
     pub(crate) fn admit_transfer(&mut self, from: u32, op: OpId, rts: Rts) -> bool {
-        let admitted = self.peers[from as usize].transfers < MAX_TRANSFERS_PER_PEER;
+        let admitted = self.peers.get_mut(from).transfers < MAX_TRANSFERS_PER_PEER;
         if admitted {
             let Some(OpState::Transferring(transfer)) = self.ops.get_mut(op).map(|op| &mut op.state) else {
                 return false;
             };
             transfer.started = true;
-            self.peers[from as usize].transfers += 1;
+            self.peers.get_mut(from).transfers += 1;
         } else {
             self.deferred_transfers.entry(from).or_default().push_back((op, rts));
         }
@@ -42,7 +42,7 @@ impl EndpointState {
 
     /// Releases a completed or failed transfer: a deferred one of that peer may start.
     pub(super) fn release_transfer(&mut self, from: u32) {
-        self.peers[from as usize].transfers -= 1;
+        self.peers.get_mut(from).transfers -= 1;
         let Some(deferred) = self.deferred_transfers.get_mut(&from) else { return };
         while let Some((op, rts)) = deferred.pop_front() {
             // The receive may have failed meanwhile.
