@@ -1,7 +1,8 @@
 //! An active message for each update, with its word prefetched. Grid routing in three dimensions is the asynchronous scheme
 //! of the paper's BG/L entry: data moves along one dimension after the other.
 //!
-//! A rank keeps as many data as it may look ahead, over the buffers for all its neighbors.   Any P.
+//! A rank keeps as many data as it may look ahead, over the buffers for all its neighbors, and as many again in messages
+//! that wait for a slow neighbor: what HPCC's scheme has in its buckets and its send buffer.   Any P.
 
 use treepie_am::{ActiveMessages, Coalescing, Config, Port, Routing};
 use treepie_comm::{Comm, Rank, Result, dims_create};
@@ -44,6 +45,7 @@ impl Messages {
         let kept = look_ahead / neighbors(routing, partition.ranks()).max(1) as usize;
         let config = Config::default().coalescing(Coalescing::Messages(kept.max(1))).routing(routing.clone());
         build.configure(update, config);
+        build.memory_limit(size_of::<u64>() * look_ahead);
         let hops = match routing {
             Routing::Direct => 1,
             Routing::Rook => 2,
