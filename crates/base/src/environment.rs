@@ -35,6 +35,8 @@ pub const AM: Variable =
 pub const CACHE_DIR: Variable = Variable { name: "TREEPIE_CACHE_DIR", accepts: "a directory" };
 /// Checked mode.
 pub const CHECKED: Variable = Variable { name: "TREEPIE_CHECKED", accepts: FLAG };
+/// The longest message that is sent without a rendezvous.
+pub const EAGER_LIMIT: Variable = Variable { name: "TREEPIE_EAGER_LIMIT", accepts: "a number of bytes as 4096" };
 /// Emulated clusters.
 pub const EMULATE: Variable =
     Variable { name: "TREEPIE_EMULATE", accepts: "clusters and links as clusters:4x2,wan=10ms/1MBps,lan=20us/50MBps" };
@@ -68,12 +70,13 @@ pub const STALL_SECS: Variable =
 pub const TMPFILE: Variable = Variable { name: "TREEPIE_TMPFILE", accepts: FLAG };
 
 /// All variables that users set.
-pub const VARIABLES: [Variable; 16] = [
+pub const VARIABLES: [Variable; 17] = [
     ADAPT,
     ALGORITHM,
     AM,
     CACHE_DIR,
     CHECKED,
+    EAGER_LIMIT,
     EMULATE,
     ENGINE,
     LOG,
@@ -154,6 +157,11 @@ pub fn adapt() -> Result<bool> {
     Ok(read(ADAPT, parse_flag)?.unwrap_or(false))
 }
 
+/// The eager limit, if it is to be lower than the engine's (`TREEPIE_EAGER_LIMIT`).
+pub fn eager_limit() -> Result<Option<usize>> {
+    read(EAGER_LIMIT, |text| text.parse().ok())
+}
+
 /// The most ranks that share a segment.
 pub const MAX_SEGMENT_MEMBERS: u32 = u64::BITS;
 
@@ -196,6 +204,7 @@ pub fn log_choices() -> Result<bool> {
 pub fn check() -> Result<()> {
     adapt()?;
     checked()?;
+    eager_limit()?;
     segment_members()?;
     single_copy()?;
     tmpfile()?;

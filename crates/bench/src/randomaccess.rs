@@ -113,8 +113,7 @@ impl RandomAccessBench {
                 SimulatedMachine::BlueGeneL => paper::Machine::blue_gene_l(),
             };
             let algorithms: Vec<Algorithm> = self.algorithms.iter().map(|program| program.algorithm.clone()).collect();
-            let algorithms =
-                if algorithms == [Algorithm::Auto] { paper::scaling_algorithms() } else { algorithms };
+            let algorithms = if algorithms == [Algorithm::Auto] { paper::scaling_algorithms() } else { algorithms };
             paper::print_scaling(&machine, &self.scaling, &algorithms, &mut records)?;
         }
         Ok(ExitCode::SUCCESS)

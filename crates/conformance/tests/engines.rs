@@ -6,26 +6,41 @@ mod disruptive;
 mod emulated;
 #[path = "engines/hosts.rs"]
 mod hosts;
+#[path = "engines/over_mpi.rs"]
+mod over_mpi;
 #[path = "engines/running.rs"]
 mod running;
+#[path = "engines/simulated.rs"]
+mod simulated;
 
 use std::process::Command;
 
 use disruptive::{disruptive_on_shm, disruptive_on_threads, simulated_disruptive};
 use emulated::{emulated_algorithms_on_shm, emulated_algorithms_on_threads, emulated_on_shm, emulated_on_threads};
 use hosts::{groups_on_shm, groups_on_threads, hosts_on_mpich};
-use running::{SUITE, is_long_run, passes};
-use treepie_mpi::OPENMPI_TEST_OPTIONS as OPENMPI;
+use over_mpi::*;
+use running::{SHM, SUITE, THREADS, is_long_run, passes, suite};
+use simulated::*;
 
 /// Cases of collective operations.
 const COLLECTIVES: &str =
     "barriers/,collectives/,world/,refusals/,in-flight/,in-place/,persistent/,algorithms/,routed/,floats/";
 
-/// Cases of sparse exchanges.
+/// Cases of sparse exchanges, of active messages, of graphs, of RandomAccess, and of communicators.
 const EXCHANGES: &str = "exchanges/";
-
-/// Cases of active messages.
 const ACTIVE: &str = "active/";
+const GRAPHS: &str = "graphs/";
+const RANDOM_ACCESS: &str = "randomaccess/";
+const SPLITS: &str = "splits/";
+
+/// Cases that communicate much.
+const MUCH: &str = "splits/,exchanges/,nonblocking,in-flight,collectives/,active/";
+
+/// Cases of long messages.
+const LONG_MESSAGES: &str = "collectives/,world/,sizes/,elements/,truncation/,synchronous/,windows/,scopes/,very-large";
+
+/// The number of cycles of `splits/many`.
+const TEN_THOUSAND: [(&str, &str); 1] = [("TREEPIE_CYCLES", "10000")];
 
 /// A world of one, without a launcher.
 fn alone(ranks: usize) {
@@ -33,9 +48,11 @@ fn alone(ranks: usize) {
 }
 
 fn threads(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--threads", &ranks.to_string()]).args(suite_filter(ranks));
-    passes(&format!("threads, {ranks} ranks"), &mut command);
+    suite(THREADS, ranks, suite_filter(ranks), &[]);
+}
+
+fn shm(ranks: usize) {
+    suite(SHM, ranks, suite_filter(ranks), &[]);
 }
 
 /// In short runs, more than two ranks leave out what has runs of its own.
@@ -53,126 +70,59 @@ fn rank_counts(all: &[usize], limit: usize) -> Vec<usize> {
 /// Numbers of ranks up to 17 and around 32.
 fn exchanges_on_threads(limit: usize) {
     for ranks in rank_counts(&[6, 8, 9, 10, 11, 12, 13, 14, 15, 17, 32, 33], limit) {
-        let mut command = Command::new(SUITE);
-        command.args(["--threads", &ranks.to_string(), EXCHANGES]);
-        passes(&format!("exchanges on threads, {ranks} ranks"), &mut command);
+        suite(THREADS, ranks, EXCHANGES, &[]);
     }
 }
 
 /// In a fresh world: engines have barrier counters for the first communicators only.
 fn exchanges_on_shm(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), EXCHANGES]);
-    passes(&format!("exchanges on shm, {ranks} ranks"), &mut command);
+    suite(SHM, ranks, EXCHANGES, &[]);
 }
 
 /// Numbers of ranks up to 17.
 fn active_on_threads(limit: usize) {
     for ranks in rank_counts(&[4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17], limit) {
-        let mut command = Command::new(SUITE);
-        command.args(["--threads", &ranks.to_string(), ACTIVE]);
-        passes(&format!("active messages on threads, {ranks} ranks"), &mut command);
+        suite(THREADS, ranks, ACTIVE, &[]);
     }
 }
 
 /// In a fresh world, as above.
 fn active_on_shm(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), ACTIVE]);
-    passes(&format!("active messages on shm, {ranks} ranks"), &mut command);
+    suite(SHM, ranks, ACTIVE, &[]);
 }
-
-fn active_on_openmpi(ranks: usize) {
-    mpi("mpirun.openmpi", &OPENMPI, ranks, Some(ACTIVE));
-}
-
-fn active_on_mpich(ranks: usize) {
-    mpi("mpirun.mpich", &[], ranks, Some(ACTIVE));
-}
-
-/// Cases of graphs.
-const GRAPHS: &str = "graphs/";
 
 fn graphs_on_threads(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--threads", &ranks.to_string(), GRAPHS]);
-    passes(&format!("graphs on threads, {ranks} ranks"), &mut command);
+    suite(THREADS, ranks, GRAPHS, &[]);
 }
 
 fn graphs_on_shm(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), GRAPHS]);
-    passes(&format!("graphs on shm, {ranks} ranks"), &mut command);
+    suite(SHM, ranks, GRAPHS, &[]);
 }
-
-fn graphs_on_openmpi(ranks: usize) {
-    mpi("mpirun.openmpi", &OPENMPI, ranks, Some(GRAPHS));
-}
-
-fn graphs_on_mpich(ranks: usize) {
-    mpi("mpirun.mpich", &[], ranks, Some(GRAPHS));
-}
-
-/// Cases of RandomAccess.
-const RANDOM_ACCESS: &str = "randomaccess/";
 
 fn randomaccess_on_threads(limit: usize) {
     for ranks in [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17].into_iter().filter(|ranks| *ranks <= limit) {
-        let mut command = Command::new(SUITE);
-        command.args(["--threads", &ranks.to_string(), RANDOM_ACCESS]);
-        passes(&format!("RandomAccess on threads, {ranks} ranks"), &mut command);
+        suite(THREADS, ranks, RANDOM_ACCESS, &[]);
     }
-}
-
-/// In short runs only 3, 4 and 8 ranks under MPI.
-fn few_counts(limit: usize) -> impl Iterator<Item = usize> {
-    (2..=limit).filter(|ranks| is_long_run() || [3, 4, 8].contains(ranks))
 }
 
 fn randomaccess_on_shm(limit: usize) {
-    for ranks in 2..=limit {
-        let mut command = Command::new(SUITE);
-        command.args(["--shm", &ranks.to_string(), RANDOM_ACCESS]);
-        passes(&format!("RandomAccess on shm, {ranks} ranks"), &mut command);
-    }
-}
-
-fn randomaccess_on_openmpi(limit: usize) {
-    few_counts(limit).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(RANDOM_ACCESS)));
-}
-
-fn randomaccess_on_mpich(limit: usize) {
-    few_counts(limit).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(RANDOM_ACCESS)));
-}
-
-fn simulated_randomaccess(ranks: usize) {
-    sim(&format!("torus:8x{}", ranks / 8), Some(RANDOM_ACCESS));
+    (2..=limit).for_each(|ranks| suite(SHM, ranks, RANDOM_ACCESS, &[]));
 }
 
 fn hundred_million_messages_on_shm(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), "active/very-many"]).env("TREEPIE_MESSAGES", "100000000");
-    passes(&format!("a hundred million messages on shm, {ranks} ranks"), &mut command);
+    suite(SHM, ranks, "active/very-many", &[("TREEPIE_MESSAGES", "100000000")]);
 }
 
 /// The suite on two communicators at once, each of half of the ranks.
 fn parts_of_shm(ranks: usize) {
     let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), "--parts"]);
+    command.args([SHM, &ranks.to_string(), "--parts"]);
     passes(&format!("parts of shm, {ranks} ranks"), &mut command);
 }
 
-/// Cases that communicate much.
-const MUCH: &str = "splits/,exchanges/,nonblocking,in-flight,collectives/,active/";
-
 /// The same with shared rank tables; short runs have only cases with much communication.
 fn shared_tables_on_shm(ranks: usize) {
-    shared_tables(["--shm", &ranks.to_string()], "split/distributed:sorters=2");
-}
-
-/// The same where reading a shared table takes messages.
-fn simulated_shared_tables(ranks: usize) {
-    shared_tables(["--sim", &ranks.to_string()], "split/quick:sorters=3");
+    shared_tables([SHM, &ranks.to_string()], "split/distributed:sorters=2");
 }
 
 fn shared_tables(engine: [&str; 2], split: &str) {
@@ -184,200 +134,59 @@ fn shared_tables(engine: [&str; 2], split: &str) {
     passes(&format!("shared tables, {engine:?}"), &mut command);
 }
 
-/// The same over MPI, with cases that communicate much.
-fn shared_tables_on_mpich(ranks: usize) {
-    let what = ["--parts", "splits/,exchanges/,nonblocking,in-flight"];
-    mpi_with("mpirun.mpich", &[], ranks, &what, &[("TREEPIE_ALGORITHM", "split/distributed:sorters=2")]);
-}
-
-const SPLITS: &str = "splits/";
-
 fn splits_on_threads(limit: usize) {
     let all: Vec<usize> = (1..=limit).collect();
     let more: &[usize] = if is_long_run() { &[64, 100, 128] } else { &[1, 2, 3, 7, 64, 100] };
     for ranks in rank_counts(&all, limit).iter().chain(more) {
-        let mut command = Command::new(SUITE);
-        command.args(["--threads", &ranks.to_string(), SPLITS]);
-        passes(&format!("splits on threads, {ranks} ranks"), &mut command);
+        suite(THREADS, *ranks, SPLITS, &[]);
     }
+}
+
+fn splits_on_shm(limit: usize) {
+    (2..=limit).for_each(|ranks| suite(SHM, ranks, SPLITS, &[]));
 }
 
 /// Operations of the world, with the largest number of ranks that has a shared segment, and one more.
 fn world_on_threads(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args([
-        "--threads",
-        &ranks.to_string(),
-        "world/allreduce-of-several-counts,world/allgather-of-several-counts,world/one-rank-runs-ahead",
-    ]);
-    passes(&format!("the world on threads, {ranks} ranks"), &mut command);
+    let cases = "world/allreduce-of-several-counts,world/allgather-of-several-counts,world/one-rank-runs-ahead";
+    suite(THREADS, ranks, cases, &[]);
 }
 
 /// Checks that communicators leak no memory.
-fn ten_thousand_splits(world: &str, ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args([world, &ranks.to_string(), "splits/many"]).env("TREEPIE_CYCLES", "10000");
-    passes(&format!("10,000 splits, {world} {ranks}"), &mut command);
-}
-
 fn ten_thousand_splits_on_shm(ranks: usize) {
-    ten_thousand_splits("--shm", ranks);
-}
-
-fn simulated_ten_thousand_splits(ranks: usize) {
-    ten_thousand_splits("--sim", ranks);
-}
-
-fn splits_on_shm(limit: usize) {
-    for ranks in 2..=limit {
-        let mut command = Command::new(SUITE);
-        command.args(["--shm", &ranks.to_string(), SPLITS]);
-        passes(&format!("splits on shm, {ranks} ranks"), &mut command);
-    }
+    suite(SHM, ranks, "splits/many", &TEN_THOUSAND);
 }
 
 /// Checked mode on all communicators of the world.
 fn checked_on_threads(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--threads", &ranks.to_string(), "collectives/,splits/,topologies/,groups/,checking/"]);
-    passes(&format!("checked, on threads, {ranks} ranks"), command.env("TREEPIE_CHECKED", "1"));
-}
-
-fn shm(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string()]).args(suite_filter(ranks));
-    passes(&format!("shm, {ranks} ranks"), &mut command);
+    suite(THREADS, ranks, "collectives/,splits/,topologies/,groups/,checking/", &[("TREEPIE_CHECKED", "1")]);
 }
 
 fn collectives_on_shm(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), COLLECTIVES]);
-    passes(&format!("collectives on shm, {ranks} ranks"), &mut command);
+    suite(SHM, ranks, COLLECTIVES, &[]);
 }
 
 /// Large messages go through the rings.
+const WITHOUT_SINGLE_COPY: [(&str, &str); 1] = [("TREEPIE_SINGLE_COPY", "off")];
+
 fn shm_without_single_copy(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string()]).env("TREEPIE_SINGLE_COPY", "off");
-    passes(&format!("shm without single copy, {ranks} ranks"), &mut command);
+    suite(SHM, ranks, None, &WITHOUT_SINGLE_COPY);
 }
 
-/// Cases of long messages.
+/// In short runs only cases of long messages.
 fn long_messages_without_single_copy(ranks: usize) {
-    if is_long_run() {
-        return shm_without_single_copy(ranks);
-    }
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), LONG_MESSAGES]).env("TREEPIE_SINGLE_COPY", "off");
-    passes(&format!("long messages on shm without single copy, {ranks} ranks"), &mut command);
+    suite(SHM, ranks, (!is_long_run()).then_some(LONG_MESSAGES), &WITHOUT_SINGLE_COPY);
 }
-
-const LONG_MESSAGES: &str = "collectives/,world/,sizes/,elements/,truncation/,synchronous/,windows/,scopes/,very-large";
 
 fn collectives_without_single_copy(ranks: usize) {
-    let mut command = Command::new(SUITE);
-    command.args(["--shm", &ranks.to_string(), "world/"]).env("TREEPIE_SINGLE_COPY", "off");
-    passes(&format!("collectives on shm without single copy, {ranks} ranks"), &mut command);
+    suite(SHM, ranks, "world/", &WITHOUT_SINGLE_COPY);
 }
 
-/// Simulated ranks: a number of them, or a network.
-fn sim(network: &str, filter: Option<&str>) {
-    let mut command = Command::new(SUITE);
-    command.args(["--sim", network]).args(filter);
-    passes(&format!("sim, {network}"), &mut command);
-}
-
-/// Cases that run every algorithm.
-const ALGORITHMS: &str = "algorithms/,collectives/";
-
-fn simulated(ranks: usize) {
-    sim(&ranks.to_string(), None);
-}
-
-/// All cases in long runs; in short ones without every algorithm, which more ranks run, and without graphs.
-fn mostly_simulated(ranks: usize) {
-    if is_long_run() {
-        return simulated(ranks);
-    }
-    let cases = "matching/,order/,wildcards/,probes/,truncation/,errors/,windows/,nonblocking,in-place,persistent/,topologies/,";
-    sim(&ranks.to_string(), Some(&format!("{cases}{MUCH}")));
-}
-
-fn simulated_algorithms(ranks: usize) {
-    let network = ranks.to_string();
-    // In short runs a torus has the algorithms of flat networks, too.
-    let cases = if is_long_run() { ALGORITHMS } else { "collectives/" };
-    sim(&network, Some(cases));
-}
-
-/// Networks with shared links and gateways, on which messages arrive in another order than on a flat one.
-fn simulated_networks(ranks: usize) {
-    let few = ranks - 3;
-    let others = [format!("clos:r8,t4,n{ranks}"), format!("clusters:{few}+3"), format!("clusters:({few}+1)+(2)")];
-    // On the world is enough in short runs, which run all cases on a flat network.
-    let cases = if is_long_run() { ALGORITHMS } else { "algorithms/world/" };
-    sim(&format!("torus:2x{}", ranks / 2), Some(cases));
-    others.iter().filter(|_| is_long_run()).for_each(|network| sim(network, Some(ALGORITHMS)));
-}
-
-/// All cases, or those that `filter` selects, over MPI.
-fn mpi(mpirun: &str, options: &[&str], ranks: usize, filter: Option<&str>) {
-    mpi_with(mpirun, options, ranks, filter.as_slice(), &[]);
-}
-
-fn mpi_with(mpirun: &str, options: &[&str], ranks: usize, arguments: &[&str], environment: &[(&str, &str)]) {
-    let found =
-        std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(mpirun).exists()));
-    if !found {
-        eprintln!("SKIPPED: {mpirun} is not installed, so the suite does not run under it on {ranks} ranks");
-        return;
-    }
-    let mut command = Command::new(mpirun);
-    command.args(options).args(["-n", &ranks.to_string(), SUITE]).args(arguments).envs(environment.iter().copied());
-    let what = if arguments.is_empty() { "all".to_owned() } else { arguments.join(" ") };
-    passes(&format!("{what} on {mpirun}, {ranks} ranks"), &mut command);
-}
-
-fn openmpi(ranks: usize) {
-    mpi("mpirun.openmpi", &OPENMPI, ranks, None);
-}
-
-fn collectives_on_openmpi(ranks: usize) {
-    mpi("mpirun.openmpi", &OPENMPI, ranks, Some(COLLECTIVES));
-}
-
-fn exchanges_on_openmpi(ranks: usize) {
-    mpi("mpirun.openmpi", &OPENMPI, ranks, Some(EXCHANGES));
-}
-
-fn exchanges_on_mpich(ranks: usize) {
-    mpi("mpirun.mpich", &[], ranks, Some(EXCHANGES));
-}
-
-/// Numbers of ranks that the whole suite does not run with.
-fn splits_on_openmpi(limit: usize) {
-    (3..=limit).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(SPLITS)));
-}
-
-fn splits_on_mpich(limit: usize) {
-    (3..=limit).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
-}
-
-fn simulated_exchanges(ranks: usize) {
-    sim(&ranks.to_string(), Some(EXCHANGES));
-}
-
-/// Enough ranks that the protocol selected depends on the previous exchange.
-fn simulated_mismatches(ranks: usize) {
-    sim(&ranks.to_string(), Some("checking/exchanges-after"));
-}
-
-fn mpich(ranks: usize) {
-    mpi("mpirun.mpich", &[], ranks, None);
-}
-
-fn collectives_on_mpich(ranks: usize) {
-    mpi("mpirun.mpich", &[], ranks, Some(COLLECTIVES));
+/// All messages but empty ones wait for their receives, in cases that do not rely on sends that return before.
+fn without_eager_messages_on_threads(ranks: usize) {
+    let most = "order/,wildcards/,probes/,truncation/,nonblocking,persistent/,collectives/,randomaccess/";
+    let cases = if is_long_run() { format!("{most},{EXCHANGES},{GRAPHS}") } else { most.to_owned() };
+    suite(THREADS, ranks, &*cases, &[("TREEPIE_EAGER_LIMIT", "0")]);
 }
 
 /// A test per engine and number of ranks.
@@ -413,6 +222,7 @@ runs! {
     collectives_on_shm_4: collectives_on_shm(4);
     shm_without_single_copy_2: long_messages_without_single_copy(2);
     collectives_without_single_copy_5: collectives_without_single_copy(5);
+    without_eager_messages_on_threads_3: without_eager_messages_on_threads(3);
     disruptive_on_threads_8: disruptive_on_threads(8);
     disruptive_on_shm_3: disruptive_on_shm(3);
     disruptive_on_shm_8: disruptive_on_shm(8);

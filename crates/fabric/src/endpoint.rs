@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use treepie_base::BuildNumberHasher;
+use treepie_base::{BuildNumberHasher, environment};
 
 use crate::backoff::Backoff;
 use crate::blocking_recv::RecvPollGate;
@@ -59,15 +59,15 @@ impl Endpoint {
     /// An endpoint on this engine.
     pub fn new(fabric: Box<dyn Fabric>) -> Self {
         let (rank, size) = (fabric.rank(), fabric.size());
+        // Starting the world has rejected invalid values of variables.
         Self {
             state: EndpointState::new(rank, size),
-            eager_limit: fabric.max_body(),
+            eager_limit: fabric.max_body().min(environment::eager_limit().unwrap_or_default().unwrap_or(usize::MAX)),
             // A rank may have terminated before this one started.
             seen_liveness_epoch: None,
             fabric,
             tasks: Tasks::default(),
-            // Starting the world has rejected invalid values.
-            stall: treepie_base::environment::stall_timeout().unwrap_or_default(),
+            stall: environment::stall_timeout().unwrap_or_default(),
             settle_backoff: Backoff::default(),
             finalized: false,
             next_context: 2,

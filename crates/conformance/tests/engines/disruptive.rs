@@ -1,8 +1,6 @@
 //! Cases that need a world of their own.
 
-use std::process::Command;
-
-use crate::running::{SUITE, passes};
+use crate::running::{SHM, SIM, THREADS, suite};
 
 /// Cases that may disable the world's shared segment, so that each needs its own world.
 const DISRUPTIVE: [&str; 11] = [
@@ -20,21 +18,17 @@ const DISRUPTIVE: [&str; 11] = [
 ];
 
 fn disruptive(engine: &str, ranks: usize) {
-    for case in DISRUPTIVE {
-        let mut command = Command::new(SUITE);
-        command.args([engine, &ranks.to_string(), case]);
-        passes(&format!("{case} alone, {engine} {ranks}"), &mut command);
-    }
+    DISRUPTIVE.iter().for_each(|case| suite(engine, ranks, *case, &[]));
 }
 
 pub(crate) fn disruptive_on_threads(ranks: usize) {
-    disruptive("--threads", ranks);
+    disruptive(THREADS, ranks);
 }
 
 pub(crate) fn disruptive_on_shm(ranks: usize) {
-    disruptive("--shm", ranks);
+    disruptive(SHM, ranks);
 }
 
 pub(crate) fn simulated_disruptive(ranks: usize) {
-    disruptive("--sim", ranks);
+    disruptive(SIM, ranks);
 }

@@ -12,6 +12,11 @@ use treepie_base::{hang_limit, hang_message};
 
 pub(crate) const SUITE: &str = env!("CARGO_BIN_EXE_conformance");
 
+/// Engines, as options of the suite.
+pub(crate) const THREADS: &str = "--threads";
+pub(crate) const SHM: &str = "--shm";
+pub(crate) const SIM: &str = "--sim";
+
 /// The time between SIGTERM and SIGKILL for a run that hangs.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -49,14 +54,22 @@ impl Drop for CoreGuard<'_> {
 
 /// The number of cores that a run keeps busy: a single-threaded process takes one.
 fn cores_of(command: &Command) -> usize {
-    let is_parallel =
-        command.get_program() != SUITE || command.get_args().any(|word| word == "--shm" || word == "--threads");
+    let is_parallel = command.get_program() != SUITE || command.get_args().any(|word| word == SHM || word == THREADS);
     if is_parallel { NUM_CORES } else { 1 }
 }
 
 /// Whether `TREEPIE_LONG` asks for runs that take minutes.
 pub(crate) fn is_long_run() -> bool {
     std::env::var_os("TREEPIE_LONG").is_some()
+}
+
+/// Runs the cases that `filter` selects, or all, with these environment variables.
+pub(crate) fn suite<'a>(engine: &str, ranks: usize, filter: impl Into<Option<&'a str>>, environment: &[(&str, &str)]) {
+    let filter = filter.into();
+    let mut command = Command::new(SUITE);
+    command.args([engine, &ranks.to_string()]).args(filter).envs(environment.iter().copied());
+    let with: String = environment.iter().map(|(name, value)| format!(", {name}={value}")).collect();
+    passes(&format!("{} on {engine} {ranks}{with}", filter.unwrap_or("all cases")), &mut command);
 }
 
 /// Runs the suite and requires that every case that applies has passed.
