@@ -167,7 +167,7 @@ struct BenchOptions {
 }
 
 /// Options of every benchmark that starts ranks.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 struct ComparisonOptions {
     /// Engine of Treepie's ranks
     #[arg(long, value_enum, default_value = "shm")]

@@ -1,5 +1,6 @@
 //! `treepie bench randomaccess`: RandomAccess, alone or against MPI.
 
+mod fit;
 mod hpcc;
 mod paper;
 mod rank;
@@ -41,11 +42,14 @@ pub(crate) struct RandomAccessBench {
     /// Updates of all ranks in a batch
     #[arg(long, value_name = "N", default_value = "16777216", value_parser = clap::value_parser!(u32).range(1..))]
     updates: u32,
+    /// Measure the hypercube on these numbers of ranks, powers of two, each with a table of 2^N words, and fit T1 and TC
+    #[arg(long, value_name = "P,...", value_delimiter = ',', conflicts_with = "against", value_parser = clap::value_parser!(u32).range(1..=1 << 12))]
+    fit: Vec<u32>,
     /// Simulate a table of the paper instead, 1 to 4, separated by commas
-    #[arg(long, value_name = "TABLE,...", value_delimiter = ',', conflicts_with_all = ["against", "fabric", "scaling"], value_parser = clap::value_parser!(u32).range(1..=4))]
+    #[arg(long, value_name = "TABLE,...", value_delimiter = ',', conflicts_with_all = ["against", "fabric", "scaling", "fit"], value_parser = clap::value_parser!(u32).range(1..=4))]
     paper: Vec<u32>,
     /// Simulate weak scaling on these numbers of ranks instead, powers of two, separated by commas
-    #[arg(long, value_name = "P,...", value_delimiter = ',', conflicts_with_all = ["against", "fabric"], value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
+    #[arg(long, value_name = "P,...", value_delimiter = ',', conflicts_with_all = ["against", "fabric", "fit"], value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
     scaling: Vec<u32>,
     /// The simulated machine of --scaling: Red Storm, or the paper's projection of a Blue Gene/L
     #[arg(long, value_enum, default_value = "red-storm", requires = "scaling")]
@@ -65,9 +69,16 @@ impl RandomAccessBench {
         if !self.paper.is_empty() || !self.scaling.is_empty() {
             return self.simulate();
         }
+        let tables = self.fit.iter().max().copied().unwrap_or(1) as usize * self.algorithms.len();
         for log2 in &self.table_log2 {
-            let words = (1u64 << log2) as f64;
-            machine::ensure_memory("the tables", 8.0 * words * self.algorithms.len() as f64)?;
+            machine::ensure_memory("the tables", 8.0 * (1u64 << log2) as f64 * tables as f64)?;
+        }
+        if !self.fit.is_empty() {
+            let ([log2], [look_ahead]) = (&self.table_log2[..], &self.look_ahead[..]) else {
+                bail!("--fit: choose one table (--table-log2) and one look-ahead");
+            };
+            fit::print(self, *log2, *look_ahead)?;
+            return Ok(ExitCode::SUCCESS);
         }
         if matches!(self.comparison.against, Some(Baseline::Hpcc)) {
             return self.compare_with_hpcc();
@@ -91,7 +102,7 @@ impl RandomAccessBench {
         else {
             bail!("--against hpcc: choose one table (--table-log2), one look-ahead and one algorithm");
         };
-        let Figure { name, case, .. } = self.figure(TaskKind::Update, *log2, *look_ahead, program);
+        let Figure { name, case, .. } = self.figure((self.ranks, *log2), TaskKind::Update, *look_ahead, program);
         hpcc::compare(&self.comparison, self.ranks, *log2, (&name, &case))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -127,17 +138,20 @@ impl RandomAccessBench {
                     if kind == TaskKind::Alone && !is_against_mpi {
                         continue;
                     }
-                    figures
-                        .extend(self.algorithms.iter().map(|program| self.figure(kind, *log2, *look_ahead, program)));
+                    figures.extend(
+                        self.algorithms
+                            .iter()
+                            .map(|program| self.figure((self.ranks, *log2), kind, *look_ahead, program)),
+                    );
                 }
             }
         }
         figures
     }
 
-    fn figure(&self, kind: TaskKind, log2: u32, look_ahead: usize, program: &Program) -> Figure {
+    fn figure(&self, (ranks, log2): (u32, u32), kind: TaskKind, look_ahead: usize, program: &Program) -> Figure {
         let task = Task { kind, words: 1 << log2, look_ahead };
-        let count = (self.updates / self.ranks).max(1) as usize;
+        let count = (self.updates / ranks).max(1) as usize;
         let case = Case { task, count, batches: BATCHES, program: program.clone() };
         let look_ahead = if look_ahead == MAX_LOOK_AHEAD { String::new() } else { format!("/Q{look_ahead}") };
         let of = if kind == TaskKind::Alone { "/alone" } else { "" };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
+use treepie_base::{Error, MAX_TAG, Max, Rank, Result, Source, Status, Tag, TagMatch};
 use treepie_fabric::{Address, CallSignature, Endpoint, Envelope, Fabric, Select};
 use treepie_schedule::Operation;
 
@@ -162,7 +162,7 @@ impl Comm {
 
     /// A communicator of the same ranks with a new context (`MPI_Comm_dup`). All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
-        let _compared = self.compare_call(&[Operation::Allgather], || "dup".to_owned())?;
+        let _compared = self.compare_call(&[Operation::Allreduce], || "dup".to_owned())?;
         Ok(self.dup_with(self.agree_on_context()?))
     }
 
@@ -186,7 +186,7 @@ impl Comm {
     /// context of a rank never decreases, so two communicators that share a rank never share a context.
     pub(crate) fn agree_on_context(&self) -> Result<u32> {
         let next = u64::from(self.endpoint().next_context());
-        self.take_context(self.allgather(&[next])?)
+        self.take_context([self.allreduce_one(next, Max)?])
     }
 
     /// The maximum of the next contexts of the ranks; marks it as used on this rank.
