@@ -101,6 +101,24 @@ impl Fibres {
     }
 }
 
+/// Makes the guard page of a stack part of the stack's mapping, where the kernel can (Linux 6.13): as a page without access in
+/// a mapping that has it. Neighboring stacks are then one mapping. Otherwise each needs two, of 65,530 that a process may have
+/// by default.
+fn join_guard_page(stack: &DefaultStack) -> io::Result<()> {
+    let (page, len) = (stack.limit().get() as *mut libc::c_void, overflow::page_size());
+    // The mapping joins its neighbors before it has pages: later it could not.
+    // SAFETY: the lowest page of a stack is its guard page, which nothing refers to. If the kernel does not know the advice,
+    // it gets its protection back, and without one the stack is not used.
+    let is_guarded = unsafe {
+        libc::mprotect(page, len, libc::PROT_READ | libc::PROT_WRITE) != 0
+            || libc::madvise(page, len, MADV_GUARD_INSTALL) == 0
+            || libc::mprotect(page, len, libc::PROT_NONE) == 0
+    };
+    if is_guarded { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
 /// Makes a fibre of each function, with a stack of `stack_size` bytes, and calls `drive` with them. Fibres that have
 /// not ended when it returns are unwound; they cannot be suspended then.
 ///
@@ -118,6 +136,7 @@ where
     let mut fibres = Vec::new();
     for (number, function) in functions.into_iter().enumerate() {
         let stack = DefaultStack::new(stack_size).map_err(|error| (number, error))?;
+        join_guard_page(&stack).map_err(|error| (number, error))?;
         let running = overflow::Running { number, stack_size, limit: stack.limit().get() };
         let link = Rc::new(FibreLink { yielder: Cell::new(ptr::null()) });
         let fibre_link = link.clone();
@@ -166,12 +185,17 @@ mod overflow {
     /// An overflow was reported. If the previous handler returns, the second fault takes the default action.
     static REPORTED: AtomicBool = AtomicBool::new(false);
 
+    /// Size of a page in bytes.
+    pub(super) fn page_size() -> usize {
+        // SAFETY: `sysconf` only returns a number.
+        *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize)
+    }
+
     /// Installs the handler, once. Rust threads have an alternate signal stack; on other threads, and should the system
     /// refuse, an overflow stays a bare SIGSEGV.
     pub(super) fn install() {
         BEFORE.get_or_init(|| {
-            // SAFETY: `sysconf` only returns a number.
-            PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize);
+            page_size();
             // SAFETY: zeros are a valid sigaction; the handler has the signature that SA_SIGINFO requires, and both
             // actions are valid for the call. Until `BEFORE` is set the handler assumes that the signal had its default
             // action.
@@ -330,6 +354,17 @@ mod tests {
         };
         assert!(run([function, function], STACK, |fibres| fibres.resume(0)).is_ok_and(|ended| !ended));
         assert_eq!(dropped.get(), 1);
+    }
+
+    #[test]
+    fn stacks_are_few_mappings_where_the_kernel_can() {
+        // SAFETY: the address is no mapping's, so the call only fails: for the advice, if that is not known.
+        let is_known = unsafe { libc::madvise(ptr::null_mut(), 0, MADV_GUARD_INSTALL) } == 0;
+        let mappings = || std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
+        let before = mappings();
+        let during = run((0..1000).map(|_| |_: Suspender| ()), STACK, |_| mappings()).ok().expect("there are stacks");
+        let most = if is_known { 100 } else { 2100 };
+        assert!(during < before + most, "{before} mappings, {during} with a thousand stacks");
     }
 
     #[test]
