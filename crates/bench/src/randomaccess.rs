@@ -123,9 +123,9 @@ impl RandomAccessBench {
                 SimulatedMachine::RedStorm => paper::Machine::red_storm(),
                 SimulatedMachine::BlueGeneL => paper::Machine::blue_gene_l(),
             };
-            let algorithms: Vec<Algorithm> = self.algorithms.iter().map(|program| program.algorithm.clone()).collect();
-            let algorithms = if algorithms == [Algorithm::Auto] { paper::scaling_algorithms() } else { algorithms };
-            paper::print_scaling(&machine, &self.scaling, &algorithms, &mut records)?;
+            let is_default = self.algorithms.iter().all(|program| program.algorithm == Algorithm::Auto);
+            let programs = if is_default { paper::scaling_programs()? } else { self.algorithms.clone() };
+            paper::print_scaling(&machine, &self.scaling, &programs, &mut records)?;
         }
         Ok(ExitCode::SUCCESS)
     }

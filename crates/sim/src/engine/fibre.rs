@@ -362,7 +362,8 @@ mod tests {
         let is_known = unsafe { libc::madvise(ptr::null_mut(), 0, MADV_GUARD_INSTALL) } == 0;
         let mappings = || std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
         let before = mappings();
-        let during = run((0..1000).map(|_| |_: Suspender| ()), STACK, |_| mappings()).ok().expect("there are stacks");
+        let during = run((0..1000).map(|_| |_: Suspender| ()), STACK, |_| mappings())
+            .unwrap_or_else(|(_, error)| panic!("{error}"));
         let most = if is_known { 100 } else { 2100 };
         assert!(during < before + most, "{before} mappings, {during} with a thousand stacks");
     }
