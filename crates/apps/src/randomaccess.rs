@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use treepie_am::Routing;
 use treepie_base::Error;
-use treepie_comm::{Comm, Max, Result, Sum, dims_create};
+use treepie_comm::{Comm, Max, Result, Sum};
 use treepie_fabric::ProtocolFamily;
 
 pub use algorithm::{ALGORITHMS, Algorithm, Dimensions, Order};
@@ -234,7 +234,7 @@ impl Run {
         let algorithm = match &settings.algorithm {
             Algorithm::Auto => selection::choose(comm, settings.look_ahead),
             Algorithm::ActiveMessages(Routing::Grid(sides)) if sides.is_empty() => {
-                Algorithm::ActiveMessages(Routing::Grid(messages::cube(ranks)))
+                Algorithm::ActiveMessages(Routing::Grid(stages::equal_sides(ranks, 3)))
             }
             algorithm => algorithm.clone(),
         };
@@ -341,9 +341,7 @@ fn stages_of(algorithm: &Algorithm, partition: Partition, rank: u32) -> Vec<Stag
     let sides: Vec<u32> = match algorithm {
         Algorithm::HypercubeAny => return stages::halving(partition, rank),
         Algorithm::Serial => Vec::new(),
-        Algorithm::Alltoall(Dimensions::Number(dimensions)) => {
-            dims_create(ranks as usize, *dimensions as usize).into_iter().map(|side| side as u32).collect()
-        }
+        Algorithm::Alltoall(Dimensions::Number(dimensions)) => stages::equal_sides(ranks, *dimensions),
         // Of a power of two all are 2.
         _ => prime_factors(ranks),
     };

@@ -19,7 +19,7 @@ use treepie::am::{Config, Detector};
 use treepie::graph::bfs::BfsMethod;
 use treepie::graph::components::ComponentMethod;
 use treepie::graph::pagerank::{PageRankMethod, PageRankOptions};
-use treepie::graph::{AmConfig, Error, OutputFormat, agree};
+use treepie::graph::{AmConfig, OutputFormat};
 use treepie::{Comm, Max};
 
 use crate::run;
@@ -307,9 +307,7 @@ impl GraphCommand {
     fn answer(&self, world: &Comm) -> anyhow::Result<()> {
         let is_root = world.rank() == 0;
         // A file may be missing on some hosts only.
-        let opened =
-            self.open_files(world).map_err(|error| Error::Input(treepie_bench::diagnostics::with_causes(&error)));
-        let (mut records, source) = agree(world, opened)?;
+        let (mut records, source) = run::agree(world, self.open_files(world))?;
         let answer = kernel::run_kernel(self, world, source)?;
         let memory = world.allreduce(&[machine::peak_memory().unwrap_or(0)], Max)?[0];
         if let Some(output) = &self.output {

@@ -88,12 +88,6 @@ fn ensure_memory(words: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The value of this rank, if all ranks have one. Otherwise rank 0 has the error of the first rank that has none.
-fn agree<T>(world: &Comm, result: anyhow::Result<T>) -> anyhow::Result<T> {
-    let result = result.map_err(|error| treepie::graph::Error::Input(treepie_bench::diagnostics::with_causes(&error)));
-    Ok(treepie::graph::agree(world, result)?)
-}
-
 /// log2 of the words of the table, unless another number is asked for.
 const TABLE_LOG2: u32 = 24;
 
@@ -166,7 +160,7 @@ impl RandomAccessCommand {
         let host = world.split_type(SplitType::Host, 0)?;
         let has_memory = ensure_memory(words as f64 * host.size() as f64 / world.size() as f64);
         let records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0));
-        let mut records = agree(world, records.and_then(|records| has_memory.map(|()| records)))?;
+        let mut records = run::agree(world, records.and_then(|records| has_memory.map(|()| records)))?;
         let progress = (world.rank() == 0 && std::io::stderr().is_terminal()).then(|| ProgressLine);
         let settings = if progress.is_some() { settings.on_progress(ProgressLine::show) } else { settings };
         let mut run = settings.prepare(world)?;

@@ -125,6 +125,12 @@ impl RunCommand {
 /// Exit status of ranks whose error is already printed.
 pub(super) const ERROR_REPORTED_STATUS: u8 = 1;
 
+/// The value of this rank, if all ranks have one. Otherwise all have the error of the first rank that has none.
+pub(super) fn agree<T>(world: &treepie::Comm, result: anyhow::Result<T>) -> anyhow::Result<T> {
+    let result = result.map_err(|error| treepie::graph::Error::Input(treepie_bench::diagnostics::with_causes(&error)));
+    Ok(treepie::graph::agree(world, result)?)
+}
+
 /// Launches this command on `ranks` ranks, which may write directly to its output.
 pub(super) fn launch_this_command(ranks: u32, unbuffered: bool) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;

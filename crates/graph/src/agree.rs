@@ -1,6 +1,6 @@
 //! Agreement on errors: if one rank fails, all fail.
 
-use treepie_comm::Comm;
+use treepie_comm::{Comm, Min, Rank};
 
 use crate::{Error, Result};
 
@@ -8,9 +8,12 @@ use crate::{Error, Result};
 /// error of its communication as [`Error::Input`]. All ranks call it.
 pub fn agree<T>(comm: &Comm, outcome: Result<T>) -> Result<T> {
     let text = outcome.as_ref().err().map(encode).unwrap_or_default();
-    let lengths = comm.allgather(&[text.len() as u64])?;
-    let Some(first) = lengths.iter().position(|length| *length > 0) else { return outcome };
-    let mut message = vec![0; lengths[first] as usize];
+    let failed = if outcome.is_err() { comm.rank() } else { comm.size() };
+    let first = comm.allreduce_one(failed as u64, Min)? as Rank;
+    if first == comm.size() {
+        return outcome;
+    }
+    let mut message = vec![0; comm.bcast_one(text.len() as u64, first)? as usize];
     if comm.rank() == first {
         message.copy_from_slice(text.as_bytes());
     }

@@ -5,7 +5,7 @@
 //! that wait for a slow neighbor: what HPCC's scheme has in its buckets and its send buffer.   Any P.
 
 use treepie_am::{ActiveMessages, Coalescing, Config, Port, Routing};
-use treepie_comm::{Comm, Rank, Result, dims_create};
+use treepie_comm::{Comm, Rank, Result};
 
 use super::partition::Partition;
 use super::stream::Stream;
@@ -20,11 +20,6 @@ pub(super) struct Messages {
     /// On the way of a datum, at most.
     hops: u64,
     runtime: ActiveMessages<Table>,
-}
-
-/// The sides of a grid of three dimensions.
-pub(super) fn cube(ranks: u32) -> Vec<u32> {
-    dims_create(ranks as usize, 3).into_iter().map(|side| side as u32).collect()
 }
 
 /// Neighbors with such a routing, about.

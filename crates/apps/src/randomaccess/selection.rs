@@ -1,11 +1,11 @@
 //! The choice of an algorithm by the costs of messages.
 
-use treepie_comm::{Comm, dims_create};
+use treepie_comm::Comm;
 use treepie_model::plogp::PLogP;
 
 use super::algorithm::{Algorithm, Dimensions, Order};
-use super::prime_factors;
 use super::refinements::Refinements;
+use super::{prime_factors, stages};
 
 /// The refinements without others: nothing waits before it must.
 pub(super) const REFINEMENTS: Refinements = Refinements {
@@ -34,12 +34,11 @@ pub(super) fn choose(comm: &Comm, look_ahead: usize) -> Algorithm {
         return Algorithm::BufferedAsync;
     }
     let Some(link) = slowest(&comm.profile().levels) else { return Algorithm::Alltoall(Dimensions::Number(1)) };
-    let grid = |dimensions| dims_create(ranks as usize, dimensions).into_iter().map(|side| side as u32).collect();
     let last = if ranks.is_power_of_two() { Algorithm::Hypercube(Order::Ranks) } else { Algorithm::HypercubeAny };
     let candidates: [(Algorithm, Vec<u32>); 5] = [
         (Algorithm::Alltoall(Dimensions::Number(1)), vec![ranks]),
-        (Algorithm::Alltoall(Dimensions::Number(2)), grid(2)),
-        (Algorithm::Alltoall(Dimensions::Number(3)), grid(3)),
+        (Algorithm::Alltoall(Dimensions::Number(2)), stages::equal_sides(ranks, 2)),
+        (Algorithm::Alltoall(Dimensions::Number(3)), stages::equal_sides(ranks, 3)),
         (Algorithm::Alltoall(Dimensions::All), prime_factors(ranks)),
         // Halves of odd partitions exchange a message more.
         (last, vec![2; ranks.next_power_of_two().ilog2() as usize]),

@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use treepie_comm::dims_create;
 use treepie_model::randomaccess::partition_partners;
 
 use super::partition::Partition;
@@ -49,6 +50,11 @@ pub(super) enum Bins {
     Bits { shift: u32, mask: u64 },
     /// By a table of owners.
     Owners(Box<[u32]>),
+}
+
+/// The sides of a grid of all ranks that are about equal.
+pub(super) fn equal_sides(ranks: u32, dimensions: u32) -> Vec<u32> {
+    dims_create(ranks as usize, dimensions as usize).into_iter().map(|side| side as u32).collect()
 }
 
 /// Stages on a grid with these sides, of a rank. The side that varies slowest comes first.   [paper, figure 1]
