@@ -186,7 +186,7 @@ impl RandomAccess {
             return refuse(format!("{} updates after position {} are too many", self.updates, self.first));
         }
         if let Some(refinements) = self.refinements {
-            if matches!(self.algorithm, Algorithm::BufferedAsync | Algorithm::ActiveMessages(_)) {
+            if !self.algorithm.has_refinements() {
                 return refuse(format!("{} has no refinements", self.algorithm));
             }
             if refinements.discard && (refinements.overlap || refinements.adaptive) {

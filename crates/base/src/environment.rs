@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::InvalidVariable;
+use crate::units::ByteCount;
 use crate::{Error, Result, suggest};
 
 /// The prefix of all names.
@@ -36,7 +37,7 @@ pub const CACHE_DIR: Variable = Variable { name: "TREEPIE_CACHE_DIR", accepts: "
 /// Checked mode.
 pub const CHECKED: Variable = Variable { name: "TREEPIE_CHECKED", accepts: FLAG };
 /// The longest message that is sent without a rendezvous.
-pub const EAGER_LIMIT: Variable = Variable { name: "TREEPIE_EAGER_LIMIT", accepts: "a number of bytes as 4096" };
+pub const EAGER_LIMIT: Variable = Variable { name: "TREEPIE_EAGER_LIMIT", accepts: "a number of bytes as 4096 or 4K" };
 /// Emulated clusters.
 pub const EMULATE: Variable =
     Variable { name: "TREEPIE_EMULATE", accepts: "clusters and links as clusters:4x2,wan=10ms/1MBps,lan=20us/50MBps" };
@@ -159,7 +160,13 @@ pub fn adapt() -> Result<bool> {
 
 /// The eager limit, if it is to be lower than the engine's (`TREEPIE_EAGER_LIMIT`).
 pub fn eager_limit() -> Result<Option<usize>> {
-    read(EAGER_LIMIT, |text| text.parse().ok())
+    read(EAGER_LIMIT, |text| text.parse().ok().map(|ByteCount(bytes)| bytes))
+}
+
+/// The eager limit of an engine that has room for `max_body` bytes.
+pub fn eager_limit_of(max_body: usize) -> usize {
+    // Starting the world has rejected invalid values.
+    eager_limit().ok().flatten().map_or(max_body, |limit| limit.min(max_body))
 }
 
 /// The most ranks that share a segment.

@@ -25,6 +25,7 @@ pub mod remote_fn;
 pub mod report;
 pub mod span;
 mod suggest;
+pub mod units;
 mod yielding;
 
 pub use atomic_file::AtomicFile;

@@ -21,12 +21,12 @@ use runs::Runs;
 use sweep::{Row, Sweep};
 use treepie::am::Config;
 
-use crate::bytes::parse_number;
 use crate::harness::comparison::Comparison;
 use crate::harness::figure::{BATCHES, Figure};
 use crate::harness::peer::Source;
 use crate::harness::table::NAME_WIDTH;
 use crate::{ComparisonOptions, ensure_unset, machine};
+use treepie_base::units::parse_number;
 
 /// Active messages: random updates (GUPS), index-gather, message latency and epoch time
 #[derive(clap::Args)]

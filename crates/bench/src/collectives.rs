@@ -8,7 +8,6 @@ use std::process::ExitCode;
 pub(crate) use rank::Calls;
 use task::{Algorithm, Operation, Selection, TimingMode};
 
-use crate::bytes::Bytes;
 use crate::harness::comparison::{Comparison, ComparisonResult, SAME_CALLS};
 use crate::harness::figure::{BATCHES, EMULATED_BATCHES, Figure};
 use crate::harness::output::find;
@@ -16,6 +15,7 @@ use crate::harness::peer::Source;
 use crate::harness::table::print_mean;
 use crate::record::Record;
 use crate::{BenchOptions, ensure_unset};
+use treepie_base::units::ByteCount;
 
 /// Collective operations: bcast, allgather, allreduce, reduce_scatter and alltoall from 8 B to 1 MiB, and barrier
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Collectives {
     operation: Vec<Operation>,
     /// Sizes in bytes, multiples of 8, separated by commas [default: 8, 1K, 64K, 1M]
     #[arg(long, value_name = "N", value_delimiter = ',')]
-    bytes: Vec<Bytes>,
+    bytes: Vec<ByteCount>,
     /// Sizes are those of all blocks of a rank together, as in `treepie explain`, not of each block
     #[arg(long, requires = "bytes")]
     total: bool,

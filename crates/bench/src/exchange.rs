@@ -16,12 +16,12 @@ use task::{MessageSpec, Neighbors, ProtocolChoice};
 use treepie_model::machines::PaperMachine;
 use treepie_sparse::ReactorCapabilities;
 
-use crate::bytes::Bytes;
 use crate::harness::comparison::Comparison;
 use crate::harness::figure::EMULATED_BATCHES;
 use crate::harness::launch::on_threads;
 use crate::harness::peer::Source;
 use crate::{ComparisonOptions, Engine, ensure_unset, machine};
+use treepie_base::units::ByteCount;
 
 /// Sparse exchanges (dynamic sparse data exchange) with random neighbors, with each protocol
 #[derive(clap::Args)]
@@ -36,7 +36,7 @@ pub(crate) struct ExchangeBench {
     neighbors: Vec<Neighbors>,
     /// Message sizes in bytes, e.g. 8 or 64K, separated by commas [default: random from 1 to 1024]
     #[arg(long, value_name = "N", value_delimiter = ',')]
-    bytes: Vec<Bytes>,
+    bytes: Vec<ByteCount>,
     /// Protocol, e.g. exchange/nbx, or auto; all: every protocol that the engine supports, alternating, and auto
     #[arg(long, value_name = "ID", default_value = "auto")]
     protocol: ProtocolChoice,

@@ -16,7 +16,6 @@ macro_rules! say {
 
 mod am;
 mod bfs;
-pub mod bytes;
 pub mod choices;
 mod collectives;
 pub mod diagnostics;
@@ -49,13 +48,13 @@ use clap::ValueEnum;
 use treepie_base::environment;
 use treepie_emulation::Emulation;
 
-pub use bytes::parse_number;
 pub use harness::case::Case;
 pub use harness::figure::Measure;
 pub use harness::launch::{on_threads, program_error};
 pub use harness::output::parse;
 pub use harness::rank::RankArguments;
 pub use harness::table::format_number;
+pub use treepie_base::units::parse_number;
 
 /// Benchmark Treepie on this machine, alone or against an MPI or another build
 #[derive(clap::Args)]
@@ -175,7 +174,7 @@ struct ComparisonOptions {
     #[command(flatten)]
     links: EmulationOption,
     /// Also measure this baseline in the same run, alternating with Treepie: mpi, the same calls in C with the MPI of
-    /// this machine; or the path of another build of treepie
+    /// this machine; hpcc, for RandomAccess; or the path of another build of treepie
     #[arg(long, value_name = "BASELINE", value_parser = Baseline::from_str)]
     against: Option<Baseline>,
     /// MPI launcher with its options, without `-n` [default: the mpirun of the first mpicc in PATH, with one rank bound

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{bail, ensure};
 pub(crate) use rank::Updates;
 use task::{Program, Task, TaskKind};
-use treepie::randomaccess::{Algorithm, MAX_LOOK_AHEAD};
+use treepie::randomaccess::MAX_LOOK_AHEAD;
 
 use crate::harness::case::Case;
 use crate::harness::comparison::Comparison;
@@ -30,31 +30,36 @@ pub(crate) struct RandomAccessBench {
     ranks: u32,
     #[command(flatten)]
     comparison: ComparisonOptions,
-    /// 2^N words in the table of all ranks, separated by commas
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "23,27", value_parser = clap::value_parser!(u32).range(0..=40))]
+    /// 2^N words in the table of all ranks, separated by commas [default: 23,27; with hpcc, 23; with --fit, 20 for each rank]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=40))]
     table_log2: Vec<u32>,
     /// The most updates that a rank may keep, separated by commas
     #[arg(long, value_name = "Q,...", value_delimiter = ',', default_values_t = [MAX_LOOK_AHEAD])]
     look_ahead: Vec<usize>,
     /// Algorithms, separated by spaces, with refinements after a slash, e.g. "auto hypercube/mod3 buffered_async/base"
-    #[arg(long, value_name = "ID ...", value_delimiter = ' ', default_value = "auto")]
+    /// [default: auto; with --scaling, the synchronous ones and active messages]
+    #[arg(long, value_name = "ID ...", value_delimiter = ' ')]
     algorithms: Vec<Program>,
     /// Updates of all ranks in a batch
     #[arg(long, value_name = "N", default_value = "16777216", value_parser = clap::value_parser!(u32).range(1..))]
     updates: u32,
-    /// Measure the hypercube on these numbers of ranks, powers of two, each with a table of 2^N words, and fit T1 and TC
-    #[arg(long, value_name = "P,...", value_delimiter = ',', conflicts_with = "against", value_parser = clap::value_parser!(u32).range(1..=1 << 12))]
+    /// Measure the hypercube on these numbers of ranks instead, powers of two, fit T1 and TC, and predict more ranks
+    #[arg(long, value_name = "P,...", value_delimiter = ',', conflicts_with_all = ["against", "ranks", "algorithms"], value_parser = clap::value_parser!(u32).range(1..=1 << 12))]
     fit: Vec<u32>,
     /// Simulate a table of the paper instead, 1 to 4, separated by commas
-    #[arg(long, value_name = "TABLE,...", value_delimiter = ',', conflicts_with_all = ["against", "fabric", "scaling", "fit"], value_parser = clap::value_parser!(u32).range(1..=4))]
+    #[arg(long, value_name = "TABLE,...", value_delimiter = ',', conflicts_with_all = SIMULATED, conflicts_with_all = ["scaling", "algorithms"], value_parser = clap::value_parser!(u32).range(1..=4))]
     paper: Vec<u32>,
     /// Simulate weak scaling on these numbers of ranks instead, powers of two, separated by commas
-    #[arg(long, value_name = "P,...", value_delimiter = ',', conflicts_with_all = ["against", "fabric", "fit"], value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
+    #[arg(long, value_name = "P,...", value_delimiter = ',', conflicts_with_all = SIMULATED, value_parser = clap::value_parser!(u32).range(1..=1 << 17))]
     scaling: Vec<u32>,
     /// The simulated machine of --scaling: Red Storm, or the paper's projection of a Blue Gene/L
     #[arg(long, value_enum, default_value = "red-storm", requires = "scaling")]
     machine: SimulatedMachine,
 }
+
+/// Options of measurements, which have no effect on simulations.
+const SIMULATED: [&str; 10] =
+    ["against", "fabric", "emulate", "mpirun", "repeat", "fit", "ranks", "table_log2", "look_ahead", "updates"];
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum SimulatedMachine {
@@ -69,19 +74,16 @@ impl RandomAccessBench {
         if !self.paper.is_empty() || !self.scaling.is_empty() {
             return self.simulate();
         }
-        let tables = self.fit.iter().max().copied().unwrap_or(1) as usize * self.algorithms.len();
-        for log2 in &self.table_log2 {
-            machine::ensure_memory("the tables", 8.0 * (1u64 << log2) as f64 * tables as f64)?;
-        }
         if !self.fit.is_empty() {
-            let ([log2], [look_ahead]) = (&self.table_log2[..], &self.look_ahead[..]) else {
-                bail!("--fit: choose one table (--table-log2) and one look-ahead");
-            };
-            fit::print(self, *log2, *look_ahead)?;
+            let log2 = self.one_table(20)?;
+            fit::print(self, log2, self.one_look_ahead()?)?;
             return Ok(ExitCode::SUCCESS);
         }
         if matches!(self.comparison.against, Some(Baseline::Hpcc)) {
             return self.compare_with_hpcc();
+        }
+        for log2 in self.tables() {
+            ensure_memory(*log2, self.programs().len())?;
         }
         let comparison = Comparison::new(self.ranks, &self.comparison, &["randomaccess-rank"], Some(&PEER))?;
         let is_against_mpi = comparison.is_against_mpi();
@@ -98,13 +100,34 @@ impl RandomAccessBench {
 
     /// One program and one table.
     fn compare_with_hpcc(&self) -> anyhow::Result<ExitCode> {
-        let ([log2], [look_ahead], [program]) = (&self.table_log2[..], &self.look_ahead[..], &self.algorithms[..])
-        else {
-            bail!("--against hpcc: choose one table (--table-log2), one look-ahead and one algorithm");
-        };
-        let Figure { name, case, .. } = self.figure((self.ranks, *log2), TaskKind::Update, *look_ahead, program);
-        hpcc::compare(&self.comparison, self.ranks, *log2, (&name, &case))?;
+        let (log2, look_ahead) = (self.one_table(23)?, self.one_look_ahead()?);
+        let [program] = &self.programs()[..] else { bail!("choose one algorithm (--algorithms)") };
+        ensure_memory(log2, 1)?;
+        let Figure { name, case, .. } = self.figure((self.ranks, log2), TaskKind::Update, look_ahead, program);
+        hpcc::compare(&self.comparison, self.ranks, log2, (&name, &case))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn programs(&self) -> Vec<Program> {
+        if self.algorithms.is_empty() { vec![Program::default()] } else { self.algorithms.clone() }
+    }
+
+    fn tables(&self) -> &[u32] {
+        if self.table_log2.is_empty() { &[23, 27] } else { &self.table_log2 }
+    }
+
+    /// The table where only one can be measured.
+    fn one_table(&self, default: u32) -> anyhow::Result<u32> {
+        match self.table_log2[..] {
+            [] => Ok(default),
+            [log2] => Ok(log2),
+            _ => bail!("choose one table (--table-log2)"),
+        }
+    }
+
+    fn one_look_ahead(&self) -> anyhow::Result<usize> {
+        let [look_ahead] = self.look_ahead[..] else { bail!("choose one look-ahead (--look-ahead)") };
+        Ok(look_ahead)
     }
 
     fn simulate(&self) -> anyhow::Result<ExitCode> {
@@ -123,8 +146,8 @@ impl RandomAccessBench {
                 SimulatedMachine::RedStorm => paper::Machine::red_storm(),
                 SimulatedMachine::BlueGeneL => paper::Machine::blue_gene_l(),
             };
-            let is_default = self.algorithms.iter().all(|program| program.algorithm == Algorithm::Auto);
-            let programs = if is_default { paper::scaling_programs()? } else { self.algorithms.clone() };
+            let programs =
+                if self.algorithms.is_empty() { paper::scaling_programs()? } else { self.algorithms.clone() };
             paper::print_scaling(&machine, &self.scaling, &programs, &mut records)?;
         }
         Ok(ExitCode::SUCCESS)
@@ -132,7 +155,7 @@ impl RandomAccessBench {
 
     fn figures(&self, is_against_mpi: bool) -> Vec<Figure> {
         let mut figures = Vec::new();
-        for log2 in &self.table_log2 {
+        for log2 in self.tables() {
             for look_ahead in &self.look_ahead {
                 for kind in [TaskKind::Update, TaskKind::Alone] {
                     if kind == TaskKind::Alone && !is_against_mpi {
@@ -168,6 +191,11 @@ impl RandomAccessBench {
         }
         say!("");
     }
+}
+
+/// Refuses tables that do not fit the memory.
+fn ensure_memory(log2: u32, tables: usize) -> anyhow::Result<()> {
+    machine::ensure_memory("the tables", 8.0 * (1u64 << log2) as f64 * tables as f64)
 }
 
 /// Prints the time of each part of an update, in the first run, beside the memory's own limit.

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use anyhow::{Context, bail, ensure};
 use treepie_sim::costs::{ClusterCosts, CostModel, LinkCosts, LogGP, PLogP, Routing, Settings, WanLink, WanLinks};
 
-use crate::bytes::Bytes;
 use crate::diagnostics::did_you_mean;
+use treepie_base::units::ByteCount;
 
 /// A parameter and its value, or the request to list the parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +91,7 @@ impl FromStr for ParameterSetting {
         let wrong = || format!("{value} is not a valid number for {name}");
         if let Some((name, _)) = PARAMETER_NAMES.iter().find(|(known, _)| *known == name) {
             let bytes =
-                || value.parse().ok().filter(|_| BYTE_PARAMETERS.contains(name)).map(|Bytes(bytes)| bytes as f64);
+                || value.parse().ok().filter(|_| BYTE_PARAMETERS.contains(name)).map(|ByteCount(bytes)| bytes as f64);
             return Ok(ParameterSetting::Value { name, value: number(value).or_else(bytes).ok_or_else(wrong)? });
         }
         let Some((name, form)) = INDEXED_PARAMETERS.iter().find(|(known, _)| *known == name) else {

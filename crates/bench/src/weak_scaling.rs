@@ -16,11 +16,11 @@ use style::Style;
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
 
-use crate::bytes::Bytes;
 use crate::harness::launch::on_simulated_ranks;
 use crate::harness::table::format_number;
 use crate::parameters;
 use crate::record::{Record, Records};
+use treepie_base::units::ByteCount;
 
 /// Weak scaling of graph algorithms, simulated on tori: active messages and BSP, with and without reductions
 #[derive(clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) struct WeakScaling {
     config: String,
     /// Memory limit for messages, without caches, per vertex of a rank
     #[arg(long, value_name = "BYTES", default_value = "384")]
-    memory: Bytes,
+    memory: ByteCount,
     /// Also write the results to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
+use treepie_base::units::ByteCount;
 use treepie_base::{environment, processor_name};
 use treepie_bench::EmulationOption;
-use treepie_bench::bytes::Bytes;
 use treepie_bench::choices::{measure_candidates, simulated_micros, slot_capacities};
 use treepie_bench::record::{Record, Records};
 use treepie_bench::{ensure_unset, machine, network};
@@ -30,7 +30,7 @@ pub(crate) struct Explain {
     operation: String,
     /// Bytes of the vector, or of all blocks, e.g. 64K
     #[arg(long, value_name = "N", default_value = "1K")]
-    bytes: Bytes,
+    bytes: ByteCount,
     /// Bytes of an element: segments are whole elements
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u64).range(1..))]
     element: u64,

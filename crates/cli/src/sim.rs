@@ -19,7 +19,7 @@ use arguments::Sweep;
 use atomic_text_file::AtomicTextFile;
 use level::Level;
 use row::Row;
-use treepie_bench::bytes::Bytes;
+use treepie_base::units::ByteCount;
 use treepie_bench::network;
 use treepie_bench::parameters::Parameters;
 use treepie_bench::record::Records;
@@ -48,7 +48,7 @@ pub(crate) struct Sim {
     ranks: Option<u32>,
     /// Message size in bytes, e.g. 1000, 64K (or 64KiB, 1024 each), 64KB (1000 each), 1M or 2G [default: 1K]
     #[arg(long, value_name = "N")]
-    bytes: Option<Bytes>,
+    bytes: Option<ByteCount>,
     /// Range of message sizes, doubling, e.g. bytes=64..1M
     #[arg(long, value_name = "SWEEP", conflicts_with = "bytes")]
     sweep: Option<Sweep>,
@@ -77,7 +77,7 @@ pub(crate) struct Sim {
 }
 
 /// The default message size.
-const DEFAULT_BYTES: Bytes = Bytes(1 << 10);
+const DEFAULT_BYTES: ByteCount = ByteCount(1 << 10);
 
 impl Sim {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {

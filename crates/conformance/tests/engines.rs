@@ -182,11 +182,20 @@ fn collectives_without_single_copy(ranks: usize) {
     suite(SHM, ranks, "world/", &WITHOUT_SINGLE_COPY);
 }
 
-/// All messages but empty ones wait for their receives, in cases that do not rely on sends that return before.
+/// Cases that do not rely on sends that return before they are received.
+const WITHOUT_BUFFERED_SENDS: &str =
+    "order/,wildcards/,probes/,truncation/,nonblocking,persistent/,collectives/,randomaccess/";
+
+/// Every message that is not empty is a rendezvous.
 fn without_eager_messages_on_threads(ranks: usize) {
-    let most = "order/,wildcards/,probes/,truncation/,nonblocking,persistent/,collectives/,randomaccess/";
+    let most = WITHOUT_BUFFERED_SENDS;
     let cases = if is_long_run() { format!("{most},{EXCHANGES},{GRAPHS}") } else { most.to_owned() };
     suite(THREADS, ranks, &*cases, &[("TREEPIE_EAGER_LIMIT", "0")]);
+}
+
+/// Few messages are eager, and short ones are copied from the memory of their senders.
+fn few_eager_messages_on_shm(ranks: usize) {
+    suite(SHM, ranks, WITHOUT_BUFFERED_SENDS, &[("TREEPIE_EAGER_LIMIT", "100")]);
 }
 
 /// A test per engine and number of ranks.
@@ -223,6 +232,7 @@ runs! {
     shm_without_single_copy_2: long_messages_without_single_copy(2);
     collectives_without_single_copy_5: collectives_without_single_copy(5);
     without_eager_messages_on_threads_3: without_eager_messages_on_threads(3);
+    few_eager_messages_on_shm_3: few_eager_messages_on_shm(3);
     disruptive_on_threads_8: disruptive_on_threads(8);
     disruptive_on_shm_3: disruptive_on_shm(3);
     disruptive_on_shm_8: disruptive_on_shm(8);

@@ -62,7 +62,7 @@ impl Endpoint {
         // Starting the world has rejected invalid values of variables.
         Self {
             state: EndpointState::new(rank, size),
-            eager_limit: fabric.max_body().min(environment::eager_limit().unwrap_or_default().unwrap_or(usize::MAX)),
+            eager_limit: environment::eager_limit_of(fabric.max_body()),
             // A rank may have terminated before this one started.
             seen_liveness_epoch: None,
             fabric,

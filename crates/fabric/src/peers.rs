@@ -1,6 +1,6 @@
 //! Flow-control state of the peers of a rank.
 //!
-//! Most programs on many ranks have few peers, so peers are in pages, which exist from the first message on: simulated worlds
+//! Most programs on many ranks have few peers, so peers are in blocks, which exist from the first message on: simulated worlds
 //! of 100,000 ranks would need a hundred gigabytes otherwise.
 
 /// Flow-control state of one peer.
@@ -14,19 +14,19 @@ pub(crate) struct Peer {
     pub(crate) transfers: u32,
 }
 
-const PAGE_PEERS: usize = 64;
+const BLOCK_PEERS: usize = 64;
 
-type Page = [Peer; PAGE_PEERS];
+type Block = [Peer; BLOCK_PEERS];
 
 /// All peers of a rank.
 pub(crate) struct Peers {
-    pages: Box<[Option<Box<Page>>]>,
+    blocks: Box<[Option<Box<Block>>]>,
     size: u32,
 }
 
 impl Peers {
     pub(crate) fn new(size: u32) -> Self {
-        Self { pages: vec![None; (size as usize).div_ceil(PAGE_PEERS)].into(), size }
+        Self { blocks: vec![None; (size as usize).div_ceil(BLOCK_PEERS)].into(), size }
     }
 
     /// The number of ranks of the world.
@@ -37,14 +37,14 @@ impl Peers {
     #[inline]
     pub(crate) fn get_mut(&mut self, rank: u32) -> &mut Peer {
         debug_assert!(rank < self.size, "rank {rank} of {}", self.size);
-        let page = self.pages[rank as usize / PAGE_PEERS].get_or_insert_with(new_page);
-        &mut page[rank as usize % PAGE_PEERS]
+        let block = self.blocks[rank as usize / BLOCK_PEERS].get_or_insert_with(new_block);
+        &mut block[rank as usize % BLOCK_PEERS]
     }
 }
 
 #[cold]
-fn new_page() -> Box<Page> {
-    Box::new([Peer::default(); PAGE_PEERS])
+fn new_block() -> Box<Block> {
+    Box::new([Peer::default(); BLOCK_PEERS])
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_exist_from_first_use_on() {
+    fn blocks_exist_from_first_use_on() {
         let mut peers = Peers::new(100_000);
         for rank in [0, 63, 64, 99_999] {
             assert_eq!(peers.get_mut(rank).credit_used, 0);
@@ -61,6 +61,6 @@ mod tests {
         for rank in [0, 63, 64, 99_999] {
             assert_eq!(peers.get_mut(rank).credit_used, rank + 1);
         }
-        assert_eq!(peers.pages.iter().flatten().count(), 3);
+        assert_eq!(peers.blocks.iter().flatten().count(), 3);
     }
 }

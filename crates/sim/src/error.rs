@@ -135,7 +135,7 @@ pub enum Error {
         unfinished: Vec<(u32, String)>,
     },
     /// The stack of a rank could not be allocated.
-    #[error("no stack for rank {rank} of {ranks}: {why} (before Linux 6.13 there are at most vm.max_map_count / 2)")]
+    #[error("no stack for rank {rank} of {ranks}: {why}")]
     StackAllocation {
         /// The first rank without a stack.
         rank: u32,

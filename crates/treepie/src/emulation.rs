@@ -51,9 +51,10 @@ pub(crate) fn world_of(engine: impl Fabric + 'static, emulation: Option<&Emulati
 /// The profile of `TREEPIE_PROFILE`, if it was measured over emulated links, or else what the links cost.
 fn profile_of(emulation: &Emulation, engine: &dyn Fabric) -> Result<Profile> {
     let path = variables::text(variables::PROFILE)?.filter(|path| path != variables::MEASURE);
-    let Some(path) = path else { return Ok(emulation.profile(engine.name(), engine.max_body())) };
+    let eager_limit = variables::eager_limit_of(engine.max_body());
+    let Some(path) = path else { return Ok(emulation.profile(engine.name(), eager_limit)) };
     let (profile, difference) = emulation
-        .profile_from(&path, engine.name(), engine.max_body())
+        .profile_from(&path, engine.name(), eager_limit)
         .map_err(|error| variables::invalid_value(variables::PROFILE, &path, error.to_string()))?;
     if let Some(difference) = difference.filter(|_| engine.rank() == 0) {
         static SAID: Once = Once::new();

@@ -61,6 +61,13 @@ pub const ALGORITHMS: [(&str, &str); 13] = [
     ("am:routing=hypercube", "the same on a hypercube"),
 ];
 
+impl Algorithm {
+    /// Whether it has the refinements of the paper: all that work in rounds do.
+    pub fn has_refinements(&self) -> bool {
+        !matches!(self, Self::BufferedAsync | Self::ActiveMessages(_))
+    }
+}
+
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

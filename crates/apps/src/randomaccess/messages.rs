@@ -1,8 +1,9 @@
 //! An active message for each update, with its word prefetched. Grid routing in three dimensions is the asynchronous scheme
 //! of the paper's BG/L entry: data moves along one dimension after the other.
 //!
-//! A rank keeps as many data as it may look ahead, over the buffers for all its neighbors, and as many again in messages
-//! that wait for a slow neighbor: what HPCC's scheme has in its buckets and its send buffer.   Any P.
+//! A rank keeps as many data as it may look ahead, over the buffers for all its neighbors. It generates no more while as many
+//! again are in messages that wait for a slow neighbor, as HPCC's scheme has them in its buckets and its send buffer; what it
+//! forwards for others does not wait.   Any P.
 
 use treepie_am::{ActiveMessages, Coalescing, Config, Port, Routing};
 use treepie_comm::{Comm, Rank, Result};

@@ -1,7 +1,8 @@
 //! Tables 1 to 4 of the RandomAccess paper: what it printed, what its model says, and what simulated ranks take. The ranks
 //! run the algorithms with data, on a machine with the network of Red Storm and the paper's times T1 and TC.
 
-use treepie::randomaccess::{Algorithm, Dimensions, RandomAccess, Refinements, SimulatedCosts};
+use anyhow::ensure;
+use treepie::randomaccess::{Algorithm, Dimensions, Pages, RandomAccess, Refinements, SimulatedCosts};
 use treepie_model::machines::PaperMachine;
 use treepie_model::randomaccess::RandomAccess as Model;
 use treepie_sim::Settings;
@@ -10,6 +11,7 @@ use treepie_topology::Network;
 
 use super::task::Program;
 use crate::harness::launch::on_simulated_ranks;
+use crate::harness::progress::Progress;
 use crate::harness::table::format_number;
 use crate::record::{Better, Record, Records};
 
@@ -69,6 +71,22 @@ impl Machine {
         SimulatedCosts { generate, bin: units(exchange - message), update: units(compute) - generate }
     }
 
+    fn benchmark(
+        &self,
+        algorithm: &Algorithm,
+        ranks: u32,
+        look_ahead: usize,
+        refinements: impl Into<Option<Refinements>>,
+    ) -> RandomAccess {
+        RandomAccess::new(64 * u64::from(ranks))
+            .first_position(FIRST)
+            .look_ahead(look_ahead)
+            .algorithm(algorithm.clone())
+            .refinements(refinements)
+            .simulated_costs(self.costs())
+            .verifies(false)
+    }
+
     /// Simulates look-aheads of all ranks. The time is that of `rounds` of them after as many others, so that the start and
     /// the end of a run do not count.
     fn simulate(
@@ -80,13 +98,7 @@ impl Machine {
         rounds: u64,
     ) -> anyhow::Result<Simulated> {
         let settings = Settings { work_unit_time: 1.0 / UNITS, ..self.network.into() };
-        let benchmark = RandomAccess::new(64 * u64::from(ranks))
-            .first_position(FIRST)
-            .look_ahead(look_ahead)
-            .algorithm(algorithm.clone())
-            .refinements(refinements)
-            .simulated_costs(self.costs())
-            .verifies(false);
+        let benchmark = self.benchmark(algorithm, ranks, look_ahead, refinements);
         let of = |rounds: u64| benchmark.clone().updates(u64::from(ranks) * look_ahead as u64 * rounds);
         on_simulated_ranks(&Network::flat(ranks), &settings, |world| {
             let [first, both] = [of(rounds).run(world)?, of(2 * rounds).run(world)?];
@@ -268,6 +280,9 @@ fn table_4(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Memory of a simulated rank, about.
+const RANK_BYTES: f64 = 220e3;
+
 /// More ranks send too many messages to simulate.
 const MAX_1D: u32 = 4096;
 
@@ -284,25 +299,37 @@ pub(super) fn print_scaling(
     programs: &[Program],
     records: &mut Records,
 ) -> anyhow::Result<()> {
+    for (program, ranks) in programs.iter().flat_map(|program| all_ranks.iter().map(move |ranks| (program, *ranks))) {
+        let Program { algorithm, refinements, pages } = program;
+        ensure!(*pages == Pages::Huge, "{program}: simulated ranks have no pages");
+        machine.benchmark(algorithm, ranks, 1024, *refinements).check(ranks)?;
+        crate::machine::ensure_memory("the simulated ranks", RANK_BYTES * f64::from(ranks))?;
+    }
     say!("Weak scaling, look-ahead 1024, GUP/s; {}, simulated; f: by the formula of its messages", machine.name);
-    let headings: String = programs.iter().map(|program| format!(" {:>16}", program.to_string())).collect();
-    say!("{:>8} {:>10}{headings}", "ranks", "T1+TC lgP");
+    let headings = programs.iter().map(|program| format!("{:>12}", program.to_string()));
+    let widths: Vec<usize> = headings.clone().map(|heading| heading.len()).collect();
+    say!("{:>8} {:>10} {}", "ranks", "T1+TC lgP", headings.collect::<Vec<_>>().join(" "));
     let mut best: Option<&Program> = None;
-    for &ranks in all_ranks {
+    let progress = Progress::new(all_ranks.len() * programs.len());
+    for (row_number, &ranks) in all_ranks.iter().enumerate() {
         let mut row = Vec::new();
-        for program in programs {
+        for (column, program) in programs.iter().enumerate() {
             let Program { algorithm, refinements, .. } = program;
             if *algorithm == Algorithm::Alltoall(Dimensions::Number(1)) && ranks > MAX_1D {
                 row.push((program, machine.all_to_all_gups(ranks), "f"));
                 continue;
             }
-            let has_refinements = !matches!(algorithm, Algorithm::ActiveMessages(_));
-            let refinements = has_refinements.then(|| refinements.unwrap_or_default());
+            progress.show(row_number * programs.len() + column);
+            let refinements = algorithm.has_refinements().then(|| refinements.unwrap_or_default());
             let gups = machine.simulate(algorithm, ranks, 1024, refinements, rounds(ranks))?.gups;
             row.push((program, gups, ""));
             machine.record(records, format!("scaling/{program}"), ranks, gups)?;
         }
-        let cells: String = row.iter().map(|(_, gups, mark)| format!(" {:>16}", format_number(*gups) + mark)).collect();
+        progress.clear();
+        let cell = |((_, gups, mark), width): (&(_, f64, &str), &usize)| {
+            format!(" {:>width$}", format_number(*gups) + mark, width = *width)
+        };
+        let cells: String = row.iter().zip(&widths).map(cell).collect();
         let fastest = row.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are algorithms").0;
         let is_crossing = best.is_some_and(|best| best != fastest);
         let crossing = if is_crossing { format!("  from here {fastest}") } else { String::new() };

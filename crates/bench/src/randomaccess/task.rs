@@ -44,7 +44,7 @@ impl FromStr for Task {
 
 /// An algorithm, with refinements. As text: `hypercube/prepost,late-wait`; without the second part, those by default. On
 /// base pages it ends in `/base`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
     pub(super) algorithm: Algorithm,
     pub(super) refinements: Option<Refinements>,

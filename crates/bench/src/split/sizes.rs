@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::bytes::parse_number;
+use treepie_base::units::parse_number;
 
 /// A range of powers of two.
 #[derive(Clone, Debug, PartialEq, Eq)]

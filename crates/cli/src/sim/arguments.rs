@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use treepie_schedule::Operation;
 
-use treepie_bench::bytes::Bytes;
+use treepie_base::units::ByteCount;
 use treepie_bench::diagnostics::did_you_mean;
 
 /// The operation of this name, with this root if it has one.
@@ -52,7 +52,7 @@ impl FromStr for Sweep {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "expected a sweep such as bytes=64..1M".to_owned();
         let (from, to) = text.strip_prefix("bytes=").and_then(|range| range.split_once("..")).ok_or_else(wrong)?;
-        let (Bytes(from), Bytes(to)) = (from.parse()?, to.parse()?);
+        let (ByteCount(from), ByteCount(to)) = (from.parse()?, to.parse()?);
         if from == 0 || from > to {
             return Err("a sweep starts at 1 byte or more and does not decrease".to_owned());
         }

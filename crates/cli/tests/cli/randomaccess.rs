@@ -54,9 +54,28 @@ fn algorithms_are_measured_against_mpi() {
 }
 
 #[test]
+fn measured_rates_have_a_fit_and_predictions() {
+    let scratch = Scratch::new();
+    let sizes = ["--table-log2", "10", "--updates", "65536", "--repeat", "1", "--json", scratch.path()];
+    let output = run(&[&["bench", "randomaccess", "--fit", "1,4"], &sizes[..]].concat());
+    if !output.status.success() {
+        // Four ranks are never faster than one core allows, but one rank may be slow by chance.
+        assert!(super::err(&output).contains("does not fit"), "{}", super::err(&output));
+        return;
+    }
+    let shown = succeeds(output);
+    assert!(shown.contains("T1 = ") && shown.contains("131072"), "{shown}");
+    // Two measurements, T1 and TC, and six predictions.
+    assert_eq!(scratch.lines().len(), 10, "{shown}");
+}
+
+#[test]
 fn tables_of_the_paper_and_scaling_are_simulated() {
     let shown = succeeds(run(&["bench", "randomaccess", "--scaling", "2,16"]));
     assert!(shown.contains("alltoall_3d") && shown.lines().count() == 4, "{shown}");
+    let algorithms = ["--algorithms", "buffered_async hypercube/mod3"];
+    let shown = succeeds(run(&[&["bench", "randomaccess", "--scaling", "8"], &algorithms[..]].concat()));
+    assert!(shown.contains("hypercube/prepost,deferred,late-wait") && shown.lines().count() == 3, "{shown}");
     let shown = succeeds(run(&["bench", "randomaccess", "--paper", "3"]));
     assert_eq!(shown.matches("simulated").count(), 7, "{shown}");
 }

@@ -1,6 +1,7 @@
 //! Runs of the suite, each in its own process, with as many at a time as there are cores for. A run has no time limit:
 //! each case that starts or ends prints a line, and a run is killed only if no line comes for long.
 
+use std::fmt::Display;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -63,8 +64,13 @@ pub(crate) fn is_long_run() -> bool {
     std::env::var_os("TREEPIE_LONG").is_some()
 }
 
-/// Runs the cases that `filter` selects, or all, with these environment variables.
-pub(crate) fn suite<'a>(engine: &str, ranks: usize, filter: impl Into<Option<&'a str>>, environment: &[(&str, &str)]) {
+/// Runs the cases that `filter` selects, or all, with these environment variables, on a number of ranks or a simulated network.
+pub(crate) fn suite<'a>(
+    engine: &str,
+    ranks: impl Display,
+    filter: impl Into<Option<&'a str>>,
+    environment: &[(&str, &str)],
+) {
     let filter = filter.into();
     let mut command = Command::new(SUITE);
     command.args([engine, &ranks.to_string()]).args(filter).envs(environment.iter().copied());

@@ -1,16 +1,7 @@
 //! Runs on simulated ranks.
 
-use std::process::Command;
-
-use crate::running::{SIM, SUITE, is_long_run, passes, suite};
+use crate::running::{SIM, is_long_run, suite};
 use crate::{EXCHANGES, MUCH, RANDOM_ACCESS, TEN_THOUSAND, shared_tables};
-
-/// Ranks on a network.
-fn on_network(network: &str, cases: &str) {
-    let mut command = Command::new(SUITE);
-    command.args([SIM, network, cases]);
-    passes(&format!("{cases} on simulated {network}"), &mut command);
-}
 
 /// Cases that run every algorithm.
 const ALGORITHMS: &str = "algorithms/,collectives/";
@@ -38,8 +29,8 @@ pub(crate) fn simulated_networks(ranks: usize) {
     let others = [format!("clos:r8,t4,n{ranks}"), format!("clusters:{few}+3"), format!("clusters:({few}+1)+(2)")];
     // On the world is enough in short runs, which run all cases on a flat network.
     let cases = if is_long_run() { ALGORITHMS } else { "algorithms/world/" };
-    on_network(&format!("torus:2x{}", ranks / 2), cases);
-    others.iter().filter(|_| is_long_run()).for_each(|network| on_network(network, ALGORITHMS));
+    suite(SIM, format!("torus:2x{}", ranks / 2), cases, &[]);
+    others.iter().filter(|_| is_long_run()).for_each(|network| suite(SIM, network, ALGORITHMS, &[]));
 }
 
 pub(crate) fn simulated_exchanges(ranks: usize) {
@@ -52,7 +43,7 @@ pub(crate) fn simulated_mismatches(ranks: usize) {
 }
 
 pub(crate) fn simulated_randomaccess(ranks: usize) {
-    on_network(&format!("torus:8x{}", ranks / 8), RANDOM_ACCESS);
+    suite(SIM, format!("torus:8x{}", ranks / 8), RANDOM_ACCESS, &[]);
 }
 
 pub(crate) fn simulated_ten_thousand_splits(ranks: usize) {

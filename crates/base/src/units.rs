@@ -1,22 +1,22 @@
-//! Parser of numbers with unit suffixes, shared by all options.
+//! Parser of numbers with unit suffixes, shared by all options and variables.
 
 use std::str::FromStr;
 
 /// A number of bytes: `1000`, `64K`, `64KiB`, `64KB`, `1M`, `2G`. K, M and G count by 1024, with and without `iB`; KB,
 /// MB and GB count by 1000, as they do in results. Upper and lower case are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes(pub usize);
+pub struct ByteCount(pub usize);
 
 /// Larger values could overflow sums over many ranks.
 const MAX_BYTES: u64 = 1 << 40;
 
-impl FromStr for Bytes {
+impl FromStr for ByteCount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let bytes = number_and_unit(text).and_then(|(number, unit)| number.checked_mul(unit_bytes(unit)?));
         let bytes = bytes.filter(|bytes| *bytes <= MAX_BYTES).and_then(|bytes| usize::try_from(bytes).ok());
-        bytes.map(Bytes).ok_or_else(|| {
+        bytes.map(ByteCount).ok_or_else(|| {
             "expected a number of bytes up to 1024G, e.g. 1000, 64K or 64KiB (1024 each), 64KB (1000 each), 1M or 2G"
                 .to_owned()
         })
@@ -73,10 +73,10 @@ mod tests {
             ("2GB", 2_000_000_000),
             ("1024G", 1 << 40),
         ] {
-            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+            assert_eq!(text.parse(), Ok(ByteCount(bytes)), "{text}");
         }
         for bad in ["", "K", "1T", "-1", "1.5K", "99999999999999999999", "1025G", "1iB", "1KK", "1Ki", "+1", "many"] {
-            assert!(bad.parse::<Bytes>().is_err(), "{bad}");
+            assert!(bad.parse::<ByteCount>().is_err(), "{bad}");
         }
     }
 
