@@ -202,13 +202,23 @@ fn ensure_memory(log2: u32, tables: usize) -> anyhow::Result<()> {
 fn print_parts(figures: &[Figure], ours: &[String]) -> anyhow::Result<()> {
     let Some(first) = ours.first() else { return Ok(()) };
     say!("");
-    say!("Nanoseconds of a rank per update, in the first run; the memory alone would take what apply takes:");
-    say!("{:<NAME_WIDTH$} {:>9} {:>9} {:>9} {:>9}  algorithm", "case", "generate", "bin", "exchange", "apply");
+    say!(
+        "Nanoseconds of a rank per update, in the first run. The memory's limit: all ranks update tables of their own."
+    );
+    say!(
+        "{:<NAME_WIDTH$} {:>9} {:>9} {:>9} {:>9} {:>9}  algorithm",
+        "case",
+        "limit",
+        "generate",
+        "bin",
+        "exchange",
+        "apply"
+    );
     for figure in figures.iter().filter(|figure| !figure.name.ends_with("/alone")) {
         let mut words = output::find(first, "about", &figure.case)?;
         let algorithm = words.next().unwrap_or_default();
         let parts: String = words.map(|part| format!(" {part:>9}")).collect();
-        say!("{:<NAME_WIDTH$}{parts:<40}  {algorithm}", figure.name);
+        say!("{:<NAME_WIDTH$}{parts:<50}  {algorithm}", figure.name);
     }
     Ok(())
 }

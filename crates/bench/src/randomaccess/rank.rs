@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use treepie::Comm;
 use treepie::randomaccess::{Run, RunResult};
+use treepie::{Comm, Max};
 
 use super::task::{Program, Task};
 use crate::harness::case::Case;
@@ -53,13 +53,27 @@ impl Benchmark for Updates {
         case.count * ranks
     }
 
-    /// The parts of an update, in nanoseconds of a rank.
+    /// The memory's limit and the parts of an update, in nanoseconds of a rank.
     fn describe(&self, group: &[RandomAccessCase]) -> anyhow::Result<Vec<String>> {
         let line = |(case, (run, last)): (&RandomAccessCase, &(Run, Option<RunResult>))| {
             let parts = last.as_ref().and_then(RunResult::parts);
             let parts = parts.map_or_else(String::new, |parts| parts.map(|part| format!(" {part:.3}")).concat());
-            format!("about {case} {}{parts}", run.algorithm())
+            Ok(format!("about {case} {} {:.3}{parts}", run.algorithm(), memory_limit(&self.world, case)?))
         };
-        Ok(group.iter().zip(&self.runs).map(line).collect())
+        group.iter().zip(&self.runs).map(line).collect()
     }
+}
+
+/// Nanoseconds of a rank per update if all ranks at once make as many updates of tables of their own: what is left without an
+/// exchange.
+fn memory_limit(world: &Comm, case: &RandomAccessCase) -> anyhow::Result<f64> {
+    let own = world.split(world.rank() as u32, 0)?.expect("all ranks have a color");
+    let task = Task { words: (case.task.words / world.size()).max(1), ..case.task };
+    let program = Program { pages: case.program.pages, ..Program::default() };
+    let mut run = program.settings(&task, case.count as u64).prepare(&own)?;
+    // The first time the memory is cold.
+    run.update()?;
+    world.barrier()?;
+    let seconds = run.update()?.own_time.as_secs_f64();
+    Ok(1e9 * world.allreduce_one(seconds, Max)? / case.count as f64)
 }
