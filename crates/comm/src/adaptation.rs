@@ -339,7 +339,7 @@ impl Adaptation {
             if rank == 0 {
                 self.state.borrow_mut().reports.add(word);
             } else {
-                // Reports are eager; a request that is dropped completes by itself.
+                // A request that is dropped completes by itself.
                 drop(self.control.isend(vec![word], 0, REPORT));
             }
         });

@@ -41,14 +41,6 @@ static void *plain_pages(size_t bytes)
     return memory;
 }
 
-static void *memory_of(size_t count, size_t element)
-{
-    void *memory = malloc(count * element);
-    if (!memory) fail("no memory for messages");
-    memset(memory, 0, count * element);
-    return memory;
-}
-
 /* The stream of one rank in one batch. */
 typedef struct {
     uint64_t state, all;

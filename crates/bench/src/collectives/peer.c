@@ -166,10 +166,9 @@ static double batch(const Case *c)
     return slowest(mine) / (double)c->count;
 }
 
-static double *memory_of(size_t words)
+static double *ones(size_t words)
 {
-    double *memory = malloc((words + 1) * WORD);
-    if (!memory) fail("no memory for the buffers");
+    double *memory = memory_of(words, WORD);
     for (size_t i = 0; i < words; i++) memory[i] = 1;
     return memory;
 }
@@ -185,8 +184,8 @@ int main(int argc, char **argv)
         if (cases[i].data > most_data) most_data = cases[i].data;
         if (cases[i].into > most_into) most_into = cases[i].into;
     }
-    data = memory_of(most_data);
-    into = memory_of(most_into);
+    data = ones(most_data);
+    into = ones(most_into);
     for (int i = 1; i < argc; i++) {
         prepare(&cases[i]);
         measure(&cases[i], cases[i].batches, argv[i]);

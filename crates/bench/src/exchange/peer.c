@@ -110,13 +110,6 @@ static int read_case(const char *text, Case *c)
     return read == 6 && c->shortest <= c->longest && c->count > 0 && c->batches > 0;
 }
 
-static void *memory_of(size_t count, size_t element)
-{
-    void *memory = calloc(count + 1, element);
-    if (!memory) fail("no memory for messages");
-    return memory;
-}
-
 /* Sizes of all messages, sent and expected. */
 static void shape(Case *c)
 {

@@ -39,6 +39,15 @@ static void fail(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+/* Memory of zeros whose pages are mapped. */
+static inline void *memory_of(size_t count, size_t element)
+{
+    void *memory = malloc((count + 1) * element);
+    if (!memory) fail("no memory for messages");
+    memset(memory, 0, (count + 1) * element);
+    return memory;
+}
+
 static double micros(void)
 {
     struct timespec now;

@@ -32,7 +32,7 @@ static size_t windows(const Case *c)
     return n > 1 ? n : 1;
 }
 
-static size_t memory_of(const Case *c)
+static size_t bytes_of(const Case *c)
 {
     size_t needed = windows(c) * c->outstanding * stride(c);
     return needed > 2 * stride(c) ? needed : 2 * stride(c);
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
         int read = sscanf(argv[i], "%15[a-z]:%zu:%zu:%zu:%zu", c->pattern, &c->bytes, &c->outstanding, &c->count,
                           &c->batches);
         if (read != 5 || c->outstanding < 1 || c->outstanding > MOST_OUTSTANDING) fail("a case that cannot be read");
-        if (memory_of(c) > most) most = memory_of(c);
+        if (bytes_of(c) > most) most = bytes_of(c);
     }
     memory = malloc(most);
     if (!memory) fail("no memory for the buffers");

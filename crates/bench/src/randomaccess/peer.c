@@ -39,14 +39,6 @@ static uint64_t value_at(uint64_t position)
     return value;
 }
 
-static void *memory_of(size_t count, size_t element)
-{
-    void *memory = malloc(count * element);
-    if (!memory) fail("no memory for messages");
-    memset(memory, 0, count * element);
-    return memory;
-}
-
 static void update(Case *c)
 {
     uint64_t value = value_at((uint64_t)rank * c->count), owners = (uint64_t)size - 1;
