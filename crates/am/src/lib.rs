@@ -64,4 +64,6 @@ pub use owner_messages::{OwnerContext, OwnerMessages, run, run_objects};
 pub use port::{Call, MessageType, Parcel, Port, Target};
 pub use runtime::{ActiveMessages, PROTOCOLS};
 pub use statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};
+#[doc(hidden)]
+pub use termination::AllreduceWave;
 pub use termination::Detector;

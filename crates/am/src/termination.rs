@@ -20,7 +20,7 @@ mod tests;
 use treepie_base::{Bytes, Result};
 use treepie_fabric::Transmit;
 
-pub(crate) use allreduce_wave::AllreduceWave;
+pub use allreduce_wave::AllreduceWave;
 pub(crate) use consensus::ConsensusDetector;
 pub(crate) use four_counter::FourCounterDetector;
 

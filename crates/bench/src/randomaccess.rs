@@ -161,11 +161,8 @@ impl RandomAccessBench {
                     if kind == TaskKind::Alone && !is_against_mpi {
                         continue;
                     }
-                    figures.extend(
-                        self.algorithms
-                            .iter()
-                            .map(|program| self.figure((self.ranks, *log2), kind, *look_ahead, program)),
-                    );
+                    let figure = |program: &Program| self.figure((self.ranks, *log2), kind, *look_ahead, program);
+                    figures.extend(self.programs().iter().map(figure));
                 }
             }
         }

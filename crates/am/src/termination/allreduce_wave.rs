@@ -17,13 +17,13 @@ use treepie_comm::protocol::{Disseminated, Dissemination, RingPosition};
 use treepie_fabric::{Reactor, Transmit};
 
 /// The words of a wave, or their sums.
-pub(crate) type WaveWords = [u64; 4];
+type WaveWords = [u64; 4];
 
 /// Bits of a tag for the round of a wave; the next bit is the parity of the wave.
 const ROUND_BITS: u32 = 6;
 
 /// The allreduce waves of one rank.
-pub(crate) struct AllreduceWave {
+pub struct AllreduceWave {
     /// Parity of the current wave.
     current: usize,
     /// The current wave and the next, by parity.
@@ -31,31 +31,32 @@ pub(crate) struct AllreduceWave {
 }
 
 impl AllreduceWave {
-    pub(crate) fn new(rank: u32, ranks: u32) -> Self {
+    /// The waves of a rank.
+    pub fn new(rank: u32, ranks: u32) -> Self {
         let wave = || Dissemination::new(RingPosition { rank, ranks }, PartialSums::new(ranks, WaveWords::default()));
         Self { current: 0, waves: [wave(), wave()] }
     }
 
     /// Resets to the first wave.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.current = 0;
         self.waves.iter_mut().for_each(Dissemination::reset);
     }
 
     /// Whether this rank has joined the current wave.
     #[inline]
-    pub(crate) fn has_begun(&self) -> bool {
+    pub fn has_begun(&self) -> bool {
         self.waves[self.current].has_begun()
     }
 
     /// Whether a message of a rank is needed for the current wave. All are until this rank has joined: no rank can have
     /// the sum before.
-    pub(crate) fn needs(&self, rank: u32) -> bool {
+    pub fn needs(&self, rank: u32) -> bool {
         !self.has_begun() || self.waves[self.current].expects(rank)
     }
 
     /// Joins the wave with these words.
-    pub(crate) fn begin(&mut self, words: WaveWords) {
+    pub fn begin(&mut self, words: [u64; 4]) {
         debug_assert!(!self.has_begun());
         let wave = &mut self.waves[self.current];
         wave.value = PartialSums::new(wave.position.ranks, words);
@@ -64,7 +65,7 @@ impl AllreduceWave {
 
     /// The next message.
     #[inline]
-    pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
         // Polled for every message of an epoch, and a wave is rare.
         if !self.has_begun() {
             return None;
@@ -73,14 +74,15 @@ impl AllreduceWave {
         Some(Transmit { tag: (self.current as u32) << ROUND_BITS | transmit.tag, ..transmit })
     }
 
-    pub(crate) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    /// Handles a message of [`poll_transmit`](Self::poll_transmit) of another rank.
+    pub fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         let (round, wave) = (tag & ((1 << ROUND_BITS) - 1), tag >> ROUND_BITS);
         self.waves[wave as usize % 2].on_message(Duration::ZERO, from, round, bytes)
     }
 
     /// The sums over all ranks, once, if complete.
     #[inline]
-    pub(crate) fn poll_sum(&mut self) -> Option<WaveWords> {
+    pub fn poll_sum(&mut self) -> Option<[u64; 4]> {
         let wave = &mut self.waves[self.current];
         if !wave.is_done() {
             return None;

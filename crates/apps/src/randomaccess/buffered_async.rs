@@ -1,13 +1,16 @@
 //! The scheme that HPCC provides: each rank keeps a bucket of data for every other one, and when it has as many data as it
 //! may keep, sends the fullest bucket. Messages are handled as they arrive, in the engine's memory; nothing is
-//! synchronized.
+//! synchronized. It ends when as many messages have been received as were sent: ranks that have sent all of theirs add up
+//! both in waves. In HPCC each rank tells each other one instead, which are P (P - 1) messages.
 //!
-//! Cost: a message carries about half of the look-ahead among few ranks, and only a few data among many.   Any P.
+//! Cost: a message carries about half of the look-ahead among few ranks, and only a few data among many; ceil(log2 P)
+//! messages of a rank for each wave.   Any P.
 //! [RandomAccess paper, section 2; HPCC, MPIRandomAccess]
 
 use std::time::Duration;
 
 use bytemuck::{pod_collect_to_vec, try_cast_slice};
+use treepie_am::AllreduceWave;
 use treepie_base::{Bytes, Result};
 use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
@@ -48,7 +51,6 @@ pub(super) fn run<'a>(
 struct Buckets<'a> {
     work: Work<'a>,
     partition: Partition,
-    rank: u32,
     /// All ranks as bins; none if this rank is alone.
     stage: Option<Stage>,
     look_ahead: usize,
@@ -62,15 +64,15 @@ struct Buckets<'a> {
     /// Messages that the engine has not sent yet.
     in_flight: usize,
     free: Vec<Vec<u64>>,
-    /// Ranks that have been told that no more data comes from here.
-    told: u32,
-    /// Whether the others have said so.
-    has_ended: Vec<bool>,
-    still_sending: u32,
+    /// Messages with data.
+    sent: u64,
+    received: u64,
+    wave: AllreduceWave,
+    has_ended: bool,
 }
 
-/// The tag of all messages, as only those of one tag arrive in order: an empty one says that no more comes.
-const TAG: u32 = 0;
+/// The tag of messages with data: no wave has it.
+const DATA: u32 = 1 << 7;
 
 /// Messages that wait for the engine. More would only keep memory.
 const MAX_IN_FLIGHT: usize = 2;
@@ -78,12 +80,9 @@ const MAX_IN_FLIGHT: usize = 2;
 impl<'a> Buckets<'a> {
     fn new(partition: Partition, look_ahead: usize, work: Work<'a>) -> Self {
         let (ranks, rank) = (partition.ranks(), work.comm.rank() as u32);
-        let mut has_ended = vec![false; ranks as usize];
-        has_ended[rank as usize] = true;
         Self {
             work,
             partition,
-            rank,
             stage: stages::grid(&[ranks], partition, rank).pop(),
             look_ahead,
             list: Vec::new(),
@@ -93,9 +92,10 @@ impl<'a> Buckets<'a> {
             is_flushing: false,
             in_flight: 0,
             free: Vec::new(),
-            told: 0,
-            has_ended,
-            still_sending: ranks - 1,
+            sent: 0,
+            received: 0,
+            wave: AllreduceWave::new(rank, ranks),
+            has_ended: false,
         }
     }
 
@@ -130,6 +130,20 @@ impl<'a> Buckets<'a> {
     }
 }
 
+impl Buckets<'_> {
+    /// Joins a wave once this rank has sent all of its messages, and begins the next one if some were on their way. As all
+    /// sent ones are in each wave, those that are received are all if the sums are equal.
+    fn count(&mut self) {
+        while self.is_flushing && self.pending == 0 && !self.has_ended {
+            match self.wave.poll_sum() {
+                Some([sent, received, ..]) => self.has_ended = sent == received,
+                None if self.wave.has_begun() => return,
+                None => self.wave.begin([self.sent, self.received, 0, 0]),
+            }
+        }
+    }
+}
+
 impl Reactor for Buckets<'_> {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         if self.pending > 0 && (self.is_flushing || self.is_full()) {
@@ -141,27 +155,30 @@ impl Reactor for Buckets<'_> {
             let data = std::mem::replace(&mut self.buckets[fullest], self.free.pop().unwrap_or_default());
             self.pending -= data.len();
             self.in_flight += 1;
+            self.sent += 1;
             self.work.count_message(data.len());
-            return Some(Transmit::new(fullest as u32, TAG, data));
+            return Some(Transmit::new(fullest as u32, DATA, data));
         }
-        let ranks = self.partition.ranks();
-        if !self.is_flushing || self.told + 1 >= ranks {
+        if !self.is_flushing || self.has_ended {
             return None;
         }
-        self.told += 1;
+        self.count();
+        let transmit = self.wave.poll_transmit()?;
         self.in_flight += 1;
-        Some(Transmit::new((self.rank + self.told) % ranks, TAG, Vec::<u64>::new()))
+        Some(transmit)
     }
 
     fn on_message(&mut self, _: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         self.on_message_in_place(from, tag, bytes.as_slice())
     }
 
-    fn on_message_in_place(&mut self, from: u32, _: u32, body: &[u8]) -> Result<()> {
-        if body.is_empty() {
-            self.still_sending -= u32::from(!std::mem::replace(&mut self.has_ended[from as usize], true));
+    fn on_message_in_place(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
+        if tag != DATA {
+            self.wave.on_message(from, tag, body.to_vec().into())?;
+            self.count();
             return Ok(());
         }
+        self.received += 1;
         match try_cast_slice(body) {
             Ok(data) => self.work.update_all(data),
             // An engine whose messages are not aligned.
@@ -187,10 +204,10 @@ impl Reactor for Buckets<'_> {
     }
 
     fn dependency_on(&self, rank: u32) -> PeerDependency {
-        if self.has_ended[rank as usize] { PeerDependency::Nothing } else { PeerDependency::Required }
+        if self.has_ended || !self.wave.needs(rank) { PeerDependency::Nothing } else { PeerDependency::Required }
     }
 
     fn is_done(&self) -> bool {
-        self.is_flushing && self.pending == 0 && self.told + 1 >= self.partition.ranks() && self.still_sending == 0
+        self.has_ended
     }
 }
