@@ -1,4 +1,4 @@
-//! Allreduce (sum) of a few words: one wave of either detector.
+//! Allreduce (sum) of a few words: one wave of either detector, and of RandomAccess with buckets.
 //!
 //! Cost: ceil(log2 P) messages per rank, one after the other.   Any P.
 //!
@@ -31,6 +31,9 @@ pub struct AllreduceWave {
 }
 
 impl AllreduceWave {
+    /// Bits of the tags of its messages.
+    pub const TAG_BITS: u32 = ROUND_BITS + 1;
+
     /// The waves of a rank.
     pub fn new(rank: u32, ranks: u32) -> Self {
         let wave = || Dissemination::new(RingPosition { rank, ranks }, PartialSums::new(ranks, WaveWords::default()));

@@ -1,7 +1,7 @@
 //! The scheme that HPCC provides: each rank keeps a bucket of data for every other one, and when it has as many data as it
 //! may keep, sends the fullest bucket. Messages are handled as they arrive, in the engine's memory; nothing is
 //! synchronized. It ends when as many messages have been received as were sent: ranks that have sent all of theirs add up
-//! both in waves. In HPCC each rank tells each other one instead, which are P (P - 1) messages.
+//! both in waves, mostly two. In HPCC each rank tells each other one that it has ended: P (P - 1) messages in all.
 //!
 //! Cost: a message carries about half of the look-ahead among few ranks, and only a few data among many; ceil(log2 P)
 //! messages of a rank for each wave.   Any P.
@@ -71,8 +71,8 @@ struct Buckets<'a> {
     has_ended: bool,
 }
 
-/// The tag of messages with data: no wave has it.
-const DATA: u32 = 1 << 7;
+/// The tag of messages with data: no message of a wave has it.
+const DATA: u32 = 1 << AllreduceWave::TAG_BITS;
 
 /// Messages that wait for the engine. More would only keep memory.
 const MAX_IN_FLIGHT: usize = 2;
@@ -131,9 +131,9 @@ impl<'a> Buckets<'a> {
 }
 
 impl Buckets<'_> {
-    /// Joins a wave once this rank has sent all of its messages, and begins the next one if some were on their way. As all
-    /// sent ones are in each wave, those that are received are all if the sums are equal.
-    fn count(&mut self) {
+    /// A rank joins a wave after its last message with data, so each wave has the final number of those sent: equal sums
+    /// mean that all have been received. Otherwise another wave begins.
+    fn join_waves(&mut self) {
         while self.is_flushing && self.pending == 0 && !self.has_ended {
             match self.wave.poll_sum() {
                 Some([sent, received, ..]) => self.has_ended = sent == received,
@@ -162,7 +162,7 @@ impl Reactor for Buckets<'_> {
         if !self.is_flushing || self.has_ended {
             return None;
         }
-        self.count();
+        self.join_waves();
         let transmit = self.wave.poll_transmit()?;
         self.in_flight += 1;
         Some(transmit)
@@ -175,7 +175,7 @@ impl Reactor for Buckets<'_> {
     fn on_message_in_place(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
         if tag != DATA {
             self.wave.on_message(from, tag, body.to_vec().into())?;
-            self.count();
+            self.join_waves();
             return Ok(());
         }
         self.received += 1;
@@ -204,7 +204,11 @@ impl Reactor for Buckets<'_> {
     }
 
     fn dependency_on(&self, rank: u32) -> PeerDependency {
-        if self.has_ended || !self.wave.needs(rank) { PeerDependency::Nothing } else { PeerDependency::Required }
+        match self.has_ended {
+            true => PeerDependency::Nothing,
+            false if self.wave.needs(rank) => PeerDependency::Required,
+            false => PeerDependency::Possible,
+        }
     }
 
     fn is_done(&self) -> bool {

@@ -39,12 +39,11 @@ static void fail(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Memory of zeros whose pages are mapped. */
+/* Memory of zeros; warm-up batches touch it first. */
 static inline void *memory_of(size_t count, size_t element)
 {
-    void *memory = malloc((count + 1) * element);
+    void *memory = calloc(count + 1, element);
     if (!memory) fail("no memory for messages");
-    memset(memory, 0, (count + 1) * element);
     return memory;
 }
 

@@ -19,7 +19,7 @@ pub(super) fn print(bench: &RandomAccessBench, log2: u32, look_ahead: usize) -> 
     ensure!(bench.fit.iter().any(|ranks| *ranks != bench.fit[0]), "--fit needs two different numbers of ranks");
     for ranks in &bench.fit {
         ensure!(ranks.is_power_of_two(), "--fit: the number of ranks must be a power of two, not {ranks}");
-        super::ensure_memory(log2 + ranks.ilog2(), 1)?;
+        super::ensure_memory(log2 + ranks.ilog2(), 2)?;
     }
     let mut records = Records::create(bench.comparison.json.as_deref())?;
     say!("RandomAccess by hypercube on {}; of each rank 2^{log2} words, look-ahead {look_ahead}", machine::describe());

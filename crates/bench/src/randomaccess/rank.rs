@@ -6,7 +6,7 @@ use anyhow::ensure;
 use treepie::randomaccess::{Run, RunResult};
 use treepie::{Comm, Max};
 
-use super::task::{Program, Task};
+use super::task::{Program, Task, TaskKind};
 use crate::harness::case::Case;
 use crate::harness::rank::Benchmark;
 
@@ -60,7 +60,9 @@ impl Benchmark for Updates {
             let parts = parts.map_or_else(String::new, |parts| parts.map(|part| format!(" {part:.3}")).concat());
             Ok(format!("about {case} {} {:.3}{parts}", run.algorithm(), memory_limit(&self.world, case)?))
         };
-        group.iter().zip(&self.runs).map(line).collect()
+        // The other group has the same parts.
+        let is_shown = |(case, _): &(&RandomAccessCase, _)| case.task.kind == TaskKind::Update;
+        group.iter().zip(&self.runs).filter(is_shown).map(line).collect()
     }
 }
 
