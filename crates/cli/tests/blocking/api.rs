@@ -64,6 +64,7 @@ const LOCAL: &[(&str, &[&str])] = &[
             "Comm::begin_protocol",
             "Comm::begin_untagged",
             "ProtocolRun::step",
+            "AllreduceWave::on_message",
             "SplitAlgorithm::parse",
         ],
     ),
