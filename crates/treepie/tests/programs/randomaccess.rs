@@ -2,6 +2,7 @@
 
 use treepie::prelude::*;
 use treepie::randomaccess::{ALGORITHMS, Algorithm, Order, RandomAccess, Refinements, RunResult};
+use treepie::simulate::{Noise, Settings};
 
 use crate::{flat, noisy, plain, simulate};
 
@@ -63,6 +64,24 @@ fn a_thousand_orders_of_messages() {
         for result in simulated.into_results() {
             assert_eq!(result.expect(&what).errors, Some(0), "{what}");
         }
+    }
+}
+
+/// Waves of ranks that count messages must not overtake data: here a message takes up to a hundred times as long as
+/// another.
+#[test]
+fn buckets_end_after_the_last_message_has_arrived() {
+    for seed in 0..200 {
+        let ranks = 2 + (seed % 7) as u32;
+        let settings = RandomAccess::new(128)
+            .updates(40 * u64::from(ranks))
+            .first_position(FIRST)
+            .look_ahead(8)
+            .algorithm(Algorithm::BufferedAsync);
+        let noise = Noise { seed, jitter: 1000.0, ..Noise::default() };
+        let simulated =
+            simulate(&flat(ranks), &Settings { noise, ..plain() }, |world| settings.run(&world)).expect("it runs");
+        assert_eq!(crate::ok(simulated)[0].errors, Some(0), "seed {seed}, {ranks} ranks");
     }
 }
 
