@@ -89,7 +89,7 @@ impl Am {
             "{ranks} ranks with {words} words each exceed the maximum of 2^32 words in total"
         );
         // A rank has two tables at once.
-        machine::ensure_memory("the tables", (ranks * words * 16) as f64)
+        machine::ensure_memory("the tables", (ranks * words * 16) as f64, machine::USABLE)
     }
 
     fn measure(&self, scale: Scale, comparison: Comparison) -> anyhow::Result<()> {

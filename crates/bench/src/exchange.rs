@@ -128,7 +128,11 @@ impl ExchangeBench {
             }
         }
         for messages in &messages {
-            machine::ensure_memory(&format!("the messages of {}", messages.name()), messages.memory(ranks))?;
+            machine::ensure_memory(
+                &format!("the messages of {}", messages.name()),
+                messages.memory(ranks),
+                machine::USABLE,
+            )?;
             let of_rank = f64::from(ranks) * *messages.lengths.end() as f64;
             ensure!(
                 !self.comparison.is_against_mpi() || of_rank <= MAX_MPI_BYTES,

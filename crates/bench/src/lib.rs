@@ -269,7 +269,7 @@ impl FromStr for Baseline {
             "mpi" => Ok(Self::Mpi),
             "hpcc" => Ok(Self::Hpcc),
             path if path.contains('/') => Ok(Self::Build(path.into())),
-            _ => Err("expected mpi, or the path of another build of treepie, such as ./treepie"),
+            _ => Err("expected mpi, hpcc, or the path of another build of treepie, such as ./treepie"),
         }
     }
 }

@@ -47,14 +47,23 @@ pub fn meminfo(entry: &str) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// Half of the available memory, in bytes: what a benchmark may use.
+/// The part of the free memory that a benchmark may use.
+pub(crate) const USABLE: f64 = 0.5;
+
+/// That part, in bytes.
 pub(crate) fn usable_memory() -> f64 {
-    meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64 / 2.0)
+    meminfo("MemAvailable").map_or(f64::MAX, |bytes| USABLE * bytes as f64)
 }
 
-/// Rejects what needs more bytes than that.
-pub(crate) fn ensure_memory(what: &str, needed: f64) -> anyhow::Result<()> {
-    anyhow::ensure!(needed <= usable_memory(), "not enough memory: {what} need {:.0} MB", needed / 1e6);
+/// Refuses what needs more bytes than this part of the free memory.
+pub fn ensure_memory(what: &str, needed: f64, part: f64) -> anyhow::Result<()> {
+    let free = meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64);
+    let of = if part < 1.0 { format!("{:.0}% of ", 100.0 * part) } else { String::new() };
+    let [needed, all] = [needed / 1e6, free / 1e6];
+    anyhow::ensure!(
+        needed <= part * all,
+        "not enough memory: {what} need {needed:.0} MB, more than {of}the {all:.0} MB that are free"
+    );
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{bail, ensure};
 pub(crate) use rank::Updates;
 use task::{Program, Task, TaskKind};
-use treepie::randomaccess::MAX_LOOK_AHEAD;
+use treepie::randomaccess::{MAX_LOOK_AHEAD, Refinements};
 
 use crate::harness::case::Case;
 use crate::harness::comparison::Comparison;
@@ -40,6 +40,9 @@ pub(crate) struct RandomAccessBench {
     /// [default: auto; with --scaling, the synchronous ones and active messages]
     #[arg(long, value_name = "ID ...", value_delimiter = ' ')]
     algorithms: Vec<Program>,
+    /// Each algorithm with all refinements, one after the other: the columns of the paper's table 3, and those beyond it
+    #[arg(long, conflicts_with_all = ["fit", "paper", "scaling"])]
+    all_refinements: bool,
     /// Updates of all ranks in a batch
     #[arg(long, value_name = "N", default_value = "16777216", value_parser = clap::value_parser!(u32).range(1..))]
     updates: u32,
@@ -110,7 +113,18 @@ impl RandomAccessBench {
     }
 
     fn programs(&self) -> Vec<Program> {
-        if self.algorithms.is_empty() { vec![Program::default()] } else { self.algorithms.clone() }
+        let programs = if self.algorithms.is_empty() { vec![Program::default()] } else { self.algorithms.clone() };
+        if !self.all_refinements {
+            return programs;
+        }
+        let with_all = |program: Program| -> Vec<Program> {
+            if !program.algorithm.has_refinements() {
+                return vec![program];
+            }
+            let with = |refinements| Program { refinements: Some(refinements), ..program.clone() };
+            Refinements::measurable().into_iter().map(with).collect()
+        };
+        programs.into_iter().flat_map(with_all).collect()
     }
 
     fn tables(&self) -> &[u32] {
@@ -193,7 +207,7 @@ impl RandomAccessBench {
 
 /// Refuses tables that do not fit the memory.
 fn ensure_memory(log2: u32, tables: usize) -> anyhow::Result<()> {
-    machine::ensure_memory("the tables", 8.0 * (1u64 << log2) as f64 * tables as f64)
+    machine::ensure_memory("the tables", 8.0 * (1u64 << log2) as f64 * tables as f64, machine::USABLE)
 }
 
 /// Prints the time of each part of an update, in the first run, beside the memory's own limit.

@@ -103,7 +103,11 @@ fn check_emulated(sizes: &Sizes, sorters: &Sizes) -> anyhow::Result<()> {
     ensure!(sorters <= MAX_SORTERS, "{sorters} sorters are too many: at most {MAX_SORTERS}");
     ensure!(sorters <= first / 2, "{} ranks cannot have {sorters} sorters: at most half of them", Size(first));
     // A table, what is merged into it, and messages in flight; the sorters together hold the same.
-    machine::ensure_memory(&format!("{} ranks", Size(max)), 2.5 * f64::from(max) * size_of::<SplitEntry>() as f64)
+    machine::ensure_memory(
+        &format!("{} ranks", Size(max)),
+        2.5 * f64::from(max) * size_of::<SplitEntry>() as f64,
+        machine::USABLE,
+    )
 }
 
 /// The C library's tuning variable, which it reads once, when a program starts.

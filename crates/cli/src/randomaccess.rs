@@ -6,9 +6,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
-use treepie::randomaccess::{ALGORITHMS, Algorithm, MAX_LOOK_AHEAD, Pages, RandomAccess, Refinements, Run, RunResult};
-use treepie::{Comm, SplitType};
+use anyhow::ensure;
+use treepie::randomaccess::{
+    ALGORITHMS, Algorithm, MAX_LOOK_AHEAD, Pace, Pages, RandomAccess, Refinements, Run, RunResult,
+};
+use treepie::{Comm, SplitType, Sum};
 use treepie_bench::record::{Better, Record, Records};
 use treepie_bench::{EmulationOption, format_number, machine, parse_number};
 
@@ -76,23 +78,16 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Refuses a table of more words than this machine has free memory for.
-fn ensure_memory(words: f64) -> anyhow::Result<()> {
-    let free = machine::meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64);
-    ensure!(
-        8.0 * words <= free,
-        "a table of {} GB does not fit the free memory of {} GB",
-        format_number(8e-9 * words),
-        format_number(1e-9 * free)
-    );
-    Ok(())
-}
-
 /// log2 of the words of the table, unless another number is asked for.
 const TABLE_LOG2: u32 = 24;
 
 fn parse_words(text: &str) -> Result<u64, String> {
     parse_number(text).filter(|words| *words > 0).ok_or_else(|| "expected a positive number, e.g. 12M".to_owned())
+}
+
+/// The size of a table: `2^24`, or a number.
+fn describe_words(words: u64) -> String {
+    if words.is_power_of_two() { format!("2^{}", words.ilog2()) } else { words.to_string() }
 }
 
 impl RandomAccessCommand {
@@ -119,11 +114,11 @@ impl RandomAccessCommand {
         }
     }
 
-    /// The number of words of the table.
-    fn words(&self) -> anyhow::Result<u64> {
+    /// The number of words of the table, where all hosts have this memory.
+    fn words(&self, memory: u64) -> anyhow::Result<u64> {
         if let Some(fraction) = self.memory_fraction {
             ensure!(fraction > 0.0 && fraction <= 1.0, "--memory-fraction must be above 0 and at most 1");
-            let memory = machine::meminfo("MemTotal").context("the system does not tell its memory")?;
+            ensure!(memory > 0, "the system does not tell its memory");
             let words = (fraction * memory as f64 / 8.0) as u64;
             return Ok(1 << words.max(1).ilog2());
         }
@@ -142,9 +137,16 @@ impl RandomAccessCommand {
 
     /// What can be refused before ranks start.
     fn check(&self, ranks: u32) -> anyhow::Result<()> {
-        let words = self.words()?;
+        let words = self.words(machine::meminfo("MemTotal").unwrap_or(0))?;
         self.settings(words).check(ranks)?;
-        ensure_memory(words as f64)
+        self.ensure_memory(words, 1.0, ranks as usize)
+    }
+
+    /// Refuses what does not fit the free memory of a host with this part of the table and this number of ranks.
+    fn ensure_memory(&self, words: u64, part: f64, ranks: usize) -> anyhow::Result<()> {
+        // Lists of a round: generated, divided and received, and messages.
+        let lists = 8.0 * 8.0 * self.look_ahead as f64 * ranks as f64;
+        machine::ensure_memory("the table and the lists of updates", 8.0 * words as f64 * part + lists, 1.0)
     }
 
     /// Runs the benchmark; whether the result is valid.
@@ -152,13 +154,13 @@ impl RandomAccessCommand {
         if let Some(ranks) = self.ranks {
             ensure!(ranks as usize == world.size(), "-n {ranks}, but this job has {} ranks", world.size());
         }
-        // Hosts may differ in their memory: rank 0's counts, and no host may have too little.
-        let words = world.bcast_one(self.words().unwrap_or_default(), 0)?;
-        ensure!(words > 0, "--memory-fraction must be above 0 and at most 1 of a known memory");
+        // Hosts may differ in their memory.
+        let host = world.split_type(SplitType::Host, 0)?;
+        let memory = if host.rank() == 0 { machine::meminfo("MemTotal").unwrap_or(0) } else { 0 };
+        let words = self.words(world.allreduce_one(memory, Sum)?)?;
         let settings = self.settings(words);
         settings.check(world.size() as u32)?;
-        let host = world.split_type(SplitType::Host, 0)?;
-        let has_memory = ensure_memory(words as f64 * host.size() as f64 / world.size() as f64);
+        let has_memory = self.ensure_memory(words, host.size() as f64 / world.size() as f64, host.size());
         let records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0));
         let mut records = run::agree(world, records.and_then(|records| has_memory.map(|()| records)))?;
         let progress = (world.rank() == 0 && std::io::stderr().is_terminal()).then(|| ProgressLine);
@@ -174,37 +176,46 @@ impl RandomAccessCommand {
                 best = result;
             }
         }
-        self.verify(&mut run, &mut best)?;
+        let best = self.verify(&mut run, best)?;
         drop(progress);
         if world.rank() == 0 {
             self.print(world, words, &best);
-            records.write(&self.record(world, &best, &rates))?;
+            records.write(&self.record(world, words, &best, &rates))?;
         }
         Ok(best.is_valid(words))
     }
 
-    fn verify(&self, run: &mut Run, result: &mut RunResult) -> anyhow::Result<()> {
-        if !self.no_verify {
-            // An even number of runs has restored the table, which verification then updates once.
-            if self.runs.is_multiple_of(2) {
-                run.update()?;
-            }
-            result.errors = Some(run.verify()?);
+    fn verify(&self, run: &mut Run, result: RunResult) -> anyhow::Result<RunResult> {
+        if self.no_verify {
+            return Ok(result);
         }
-        Ok(())
+        // An even number of runs has restored the table, which verification then updates once.
+        if self.runs.is_multiple_of(2) {
+            run.update()?;
+        }
+        Ok(run.verify(result)?)
     }
 
     fn print(&self, world: &Comm, words: u64, result: &RunResult) {
         let ranks = world.size();
         say!("RandomAccess on {}, {ranks} ranks ({})", machine::describe(), world.engine());
-        let size = if words.is_power_of_two() { format!("2^{}", words.ilog2()) } else { words.to_string() };
-        say!("  table        {size} words of 8 bytes, {} MB", format_number(words as f64 * 8.0 / 1e6));
+        say!(
+            "  table        {} words of 8 bytes, {} MB",
+            describe_words(words),
+            format_number(words as f64 * 8.0 / 1e6)
+        );
         let outside = if self.look_ahead > MAX_LOOK_AHEAD { ", outside the rules, which allow 1024" } else { "" };
-        say!("  look-ahead   {}{outside}", self.look_ahead);
+        let chosen = match result.pace {
+            Some(Pace { chunk, overlaps: true }) => format!(", rounds of {chunk} that overlap"),
+            Some(Pace { chunk, .. }) if chunk < self.look_ahead => format!(", rounds of {chunk}"),
+            _ => String::new(),
+        };
+        say!("  look-ahead   {}{chosen}{outside}", self.look_ahead);
         let with = self.refinements.map_or_else(String::new, |refinements| format!(", {refinements}"));
         say!("  algorithm    {}{with}", result.algorithm);
         let best_of = if self.runs > 1 { format!(", the best of {} runs", self.runs) } else { String::new() };
-        say!("  updates      {} in {} s{best_of}", result.updates, format_number(result.seconds));
+        let outside = if self.updates_per_word == 4 { "" } else { "; outside the rules, which ask for 4 per word" };
+        say!("  updates      {} in {} s{best_of}{outside}", result.updates, format_number(result.seconds));
         say!("  rate         {:.6} GUP/s, {:.6} of each rank", result.gups(), result.gups() / ranks as f64);
         let per_rank = result.total.messages as f64 / ranks as f64;
         let length = 8.0 * result.total.data as f64 / (result.total.messages.max(1)) as f64;
@@ -223,13 +234,18 @@ impl RandomAccessCommand {
             None => say!("  verified     no"),
         }
         if !result.is_valid(words) {
-            say!("  INVALID: more than 1% of the updates were lost");
+            let what = if result.loses_few() { "words are wrong" } else { "updates were discarded" };
+            say!("  INVALID: more than 1% of the {what}");
         }
     }
 
-    fn record(&self, world: &Comm, result: &RunResult, rates: &[f64]) -> Record {
+    fn record(&self, world: &Comm, words: u64, result: &RunResult, rates: &[f64]) -> Record {
         let with = self.refinements.map_or_else(String::new, |refinements| format!("/{refinements}"));
-        let case = format!("randomaccess/{}{with}/Q{}", result.algorithm, self.look_ahead);
+        let look_ahead = match self.look_ahead {
+            MAX_LOOK_AHEAD => String::new(),
+            other => format!("/Q{other}"),
+        };
+        let case = format!("randomaccess/{}{with}/{}{look_ahead}", result.algorithm, describe_words(words));
         let record = Record::measured(case, world.engine(), world.size() as u32, rates, ("GUP/s", Better::High));
         Record { statistic: "best".to_owned(), value: result.gups(), ..record }
     }

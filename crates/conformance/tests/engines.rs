@@ -39,8 +39,9 @@ const MUCH: &str = "splits/,exchanges/,nonblocking,in-flight,collectives/,active
 /// Cases of long messages.
 const LONG_MESSAGES: &str = "collectives/,world/,sizes/,elements/,truncation/,synchronous/,windows/,scopes/,very-large";
 
-/// The number of cycles of `splits/many`.
+/// The number of cycles of `splits/many`; fewer in short runs where a cycle takes milliseconds.
 const TEN_THOUSAND: [(&str, &str); 1] = [("TREEPIE_CYCLES", "10000")];
+const TWO_THOUSAND: [(&str, &str); 1] = [("TREEPIE_CYCLES", "2000")];
 
 /// A world of one, without a launcher.
 fn alone(ranks: usize) {
@@ -55,9 +56,12 @@ fn shm(ranks: usize) {
     suite(SHM, ranks, suite_filter(ranks), &[]);
 }
 
+/// All cases but those of families that have runs of their own.
+const WITH_RUNS_OF_THEIR_OWN: &str = "!graphs/,!active/,!exchanges/,!splits/,!randomaccess/";
+
 /// In short runs, more than two ranks leave out what has runs of its own.
 fn suite_filter(ranks: usize) -> Option<&'static str> {
-    (ranks > 2 && !is_long_run()).then_some("!graphs/,!active/,!exchanges/,!splits/,!randomaccess/")
+    (ranks > 2 && !is_long_run()).then_some(WITH_RUNS_OF_THEIR_OWN)
 }
 
 /// The numbers of ranks up to `limit`; in short runs only some odd ones, powers of two and their neighbors.
@@ -153,8 +157,8 @@ fn world_on_threads(ranks: usize) {
 }
 
 /// Checks that communicators leak no memory.
-fn ten_thousand_splits_on_shm(ranks: usize) {
-    suite(SHM, ranks, "splits/many", &TEN_THOUSAND);
+fn many_splits_on_shm(ranks: usize) {
+    suite(SHM, ranks, "splits/many", if is_long_run() { &TEN_THOUSAND } else { &TWO_THOUSAND });
 }
 
 /// Checked mode on all communicators of the world.
@@ -268,7 +272,7 @@ runs! {
     world_on_threads_64: world_on_threads(64);
     world_on_threads_65: world_on_threads(65);
     splits_on_shm_up_to_8: splits_on_shm(8);
-    ten_thousand_splits_on_shm_6: ten_thousand_splits_on_shm(6);
+    many_splits_on_shm_6: many_splits_on_shm(6);
     splits_on_openmpi_8: splits_on_openmpi(8);
     splits_on_mpich_8: splits_on_mpich(8);
     simulated_shared_tables_6: simulated_shared_tables(6);

@@ -1,7 +1,11 @@
 //! Flow-control state of the peers of a rank.
 //!
-//! Most programs on many ranks have few peers, so peers are in blocks, which exist from the first message on: simulated worlds
-//! of 100,000 ranks would need a hundred gigabytes otherwise.
+//! On many ranks most programs have few peers, so these are in a table that grows: simulated worlds of 100,000 ranks would
+//! need a hundred gigabytes otherwise.
+
+use std::collections::HashMap;
+
+use treepie_base::BuildNumberHasher;
 
 /// Flow-control state of one peer.
 #[derive(Clone, Copy, Default)]
@@ -14,19 +18,28 @@ pub(crate) struct Peer {
     pub(crate) transfers: u32,
 }
 
-const BLOCK_PEERS: usize = 64;
-
-type Block = [Peer; BLOCK_PEERS];
+/// Worlds of up to this number of ranks have an array of all: 12 KB, without a hash for each message.
+const MAX_ARRAY: u32 = 1024;
 
 /// All peers of a rank.
 pub(crate) struct Peers {
-    blocks: Box<[Option<Box<Block>>]>,
     size: u32,
+    table: Table,
+}
+
+enum Table {
+    Array(Box<[Peer]>),
+    /// Those with which there have been messages.
+    Map(HashMap<u32, Peer, BuildNumberHasher>),
 }
 
 impl Peers {
     pub(crate) fn new(size: u32) -> Self {
-        Self { blocks: vec![None; (size as usize).div_ceil(BLOCK_PEERS)].into(), size }
+        let table = match size {
+            0..=MAX_ARRAY => Table::Array(vec![Peer::default(); size as usize].into()),
+            _ => Table::Map(HashMap::default()),
+        };
+        Self { size, table }
     }
 
     /// The number of ranks of the world.
@@ -37,14 +50,11 @@ impl Peers {
     #[inline]
     pub(crate) fn get_mut(&mut self, rank: u32) -> &mut Peer {
         debug_assert!(rank < self.size, "rank {rank} of {}", self.size);
-        let block = self.blocks[rank as usize / BLOCK_PEERS].get_or_insert_with(new_block);
-        &mut block[rank as usize % BLOCK_PEERS]
+        match &mut self.table {
+            Table::Array(peers) => &mut peers[rank as usize],
+            Table::Map(peers) => peers.entry(rank).or_default(),
+        }
     }
-}
-
-#[cold]
-fn new_block() -> Box<Block> {
-    Box::new([Peer::default(); BLOCK_PEERS])
 }
 
 #[cfg(test)]
@@ -52,15 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_exist_from_first_use_on() {
-        let mut peers = Peers::new(100_000);
-        for rank in [0, 63, 64, 99_999] {
-            assert_eq!(peers.get_mut(rank).credit_used, 0);
-            peers.get_mut(rank).credit_used = rank + 1;
+    fn each_peer_has_its_own_state() {
+        for size in [1, 100, MAX_ARRAY, MAX_ARRAY + 1, 100_000] {
+            let (mut peers, ranks) = (Peers::new(size), [0, size / 3, size / 2, size - 1]);
+            for rank in ranks {
+                peers.get_mut(rank).credit_used = rank + 1;
+            }
+            assert!(ranks.iter().all(|rank| peers.get_mut(*rank).credit_used == rank + 1), "{size} ranks");
+            assert_eq!(peers.size(), size);
         }
-        for rank in [0, 63, 64, 99_999] {
-            assert_eq!(peers.get_mut(rank).credit_used, rank + 1);
-        }
-        assert_eq!(peers.blocks.iter().flatten().count(), 3);
     }
 }

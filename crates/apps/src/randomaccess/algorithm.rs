@@ -9,7 +9,7 @@ use treepie_base::Error;
 /// How updates reach the ranks of their words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The one with the least predicted time.
+    /// Among all-to-alls the one with the least predicted time; where ranks share cores, buckets.
     #[default]
     Auto,
     /// One rank.
@@ -40,7 +40,8 @@ pub enum Dimensions {
 pub enum Order {
     /// The corner of its own number.
     Ranks,
-    /// The nodes of a torus in Morton order, so that most partners are near.
+    /// The nodes of a torus in Morton order, wherever its ranks are: partners differ in one coordinate. Ranks in the order of the nodes
+    /// have the same partners without it.
     Morton,
 }
 
@@ -53,7 +54,7 @@ pub const ALGORITHMS: [(&str, &str); 13] = [
     ("alltoall_3d", "the same on a grid of three dimensions"),
     ("alltoall_nd", "the same with a dimension for each prime factor of P"),
     ("hypercube", "an all-to-all in log2(P) stages; P is a power of two"),
-    ("hypercube:order=morton", "the same, along short routes of a torus"),
+    ("hypercube:order=morton", "the same, by the nodes of a torus, wherever their ranks are"),
     ("hypercube_any", "recursive halving, for any P"),
     ("am", "an active message for each update, sent directly"),
     ("am:routing=rook", "the same over rows and columns"),

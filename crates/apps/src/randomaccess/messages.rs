@@ -1,9 +1,9 @@
 //! An active message for each update, with its word prefetched. Grid routing in three dimensions is the asynchronous scheme
 //! of the paper's BG/L entry: data moves along one dimension after the other.
 //!
-//! A rank keeps as many data as it may look ahead, over the buffers for all its neighbors. It generates no more while as many
-//! again are in messages that wait for a slow neighbor, as HPCC's scheme has them in its buckets and its send buffer; what it
-//! forwards for others does not wait.   Any P.
+//! A rank keeps as many data as it may look ahead: what it generates at once, and the buffers for all its neighbors. A buffer of
+//! one datum is sent at once. As in HPCC, messages that have been sent do not count. A rank generates no more while as many
+//! data again wait for a slow neighbor, for a while; what it forwards for others does not wait.   Any P.
 
 use treepie_am::{ActiveMessages, Coalescing, Config, Port, Routing};
 use treepie_comm::{Comm, Rank, Result};
@@ -20,8 +20,13 @@ pub(super) struct Messages {
     partition: Partition,
     /// On the way of a datum, at most.
     hops: u64,
+    /// Data that is generated at once.
+    at_once: usize,
     runtime: ActiveMessages<Table>,
 }
+
+/// Values that are generated at once, at most: a few rows of the lanes of a stream.
+const MAX_AT_ONCE: usize = 64;
 
 /// Neighbors with such a routing, about.
 fn neighbors(routing: &Routing, ranks: u32) -> u32 {
@@ -38,7 +43,8 @@ impl Messages {
         let mut build = ActiveMessages::<Table>::builder(comm);
         let update = build.port("update");
         build.on_prefetch(update, |table, datum| table.word(*datum), |table, _, datum| table.update(datum));
-        let kept = look_ahead / neighbors(routing, partition.ranks()).max(1) as usize;
+        let at_once = (look_ahead / 16).clamp(1, MAX_AT_ONCE);
+        let kept = (look_ahead - at_once) / neighbors(routing, partition.ranks()).max(1) as usize;
         let config = Config::default().coalescing(Coalescing::Messages(kept.max(1))).routing(routing.clone());
         build.configure(update, config);
         build.memory_limit(size_of::<u64>() * look_ahead);
@@ -49,7 +55,7 @@ impl Messages {
             Routing::Grid(sides) => sides.iter().filter(|side| **side > 1).count() as u64,
             Routing::Hypercube => u64::from(partition.ranks().next_power_of_two().ilog2()),
         };
-        Ok(Self { comm: comm.clone(), update, partition, hops, runtime: build.start()? })
+        Ok(Self { comm: comm.clone(), update, partition, hops, at_once, runtime: build.start()? })
     }
 
     /// All updates of a stream, in one epoch. A simulation charges what a datum costs on all its way where it is generated.
@@ -57,7 +63,7 @@ impl Messages {
         let before = self.counters();
         let (update, partition, comm) = (self.update, self.partition, self.comm.clone());
         let units = costs.generate + costs.update + self.hops * costs.bin;
-        let values = stream.values(|count| comm.account_work(units * count as u64));
+        let values = stream.values(self.at_once, |count| comm.account_work(units * count as u64));
         self.runtime.epoch_for(table, values, |cx, _, datum| {
             cx.send(update, partition.owner(partition.index(datum)) as Rank, datum);
         })?;

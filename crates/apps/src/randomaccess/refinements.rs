@@ -70,6 +70,17 @@ impl Refinements {
             ("mod7", MOD6),
         ]
     };
+
+    /// Those of table 3 that are switches here, in its order, and then those beyond it, each with all of table 3.
+    pub fn measurable() -> Vec<Self> {
+        let mut all: Vec<Self> = Self::TABLE_3.into_iter().map(|(_, refinements)| refinements).collect();
+        all.dedup();
+        let last = *all.last().expect("the table has columns");
+        all.push(Self { persistent: true, ..last });
+        all.push(Self { overlap: true, ..last });
+        all.push(Self { adaptive: true, ..last });
+        all
+    }
 }
 
 impl fmt::Display for Refinements {

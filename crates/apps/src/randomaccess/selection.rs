@@ -22,15 +22,16 @@ pub(super) const REFINEMENTS: Refinements = Refinements {
 /// Microseconds to divide a datum: about two nanoseconds on all machines that were measured.
 const DIVIDE: f64 = 0.002;
 
-/// The algorithm for a communicator and a look-ahead, the same on all ranks.
-pub(super) fn choose(comm: &Comm, look_ahead: usize) -> Algorithm {
+/// The algorithm for a communicator and a look-ahead, the same on all ranks; one that works in rounds if it is to have
+/// refinements.
+pub(super) fn choose(comm: &Comm, look_ahead: usize, has_refinements: bool) -> Algorithm {
     let ranks = comm.size() as u32;
     if ranks == 1 {
         return Algorithm::Serial;
     }
     // Ranks that share cores take turns. In rounds each turn ends at the first message that has not come; without rounds
     // a rank works until it has filled all channels.
-    if comm.ranks_per_core().is_some_and(|ranks| ranks > 1.0) {
+    if !has_refinements && comm.ranks_per_core().is_some_and(|ranks| ranks > 1.0) {
         return Algorithm::BufferedAsync;
     }
     let Some(link) = slowest(&comm.profile().levels) else { return Algorithm::Alltoall(Dimensions::Number(1)) };

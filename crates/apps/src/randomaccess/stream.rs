@@ -116,13 +116,12 @@ impl Stream {
         }
     }
 
-    /// The values one by one. Calls `on_fill` with the number of values that are generated at once.
-    pub(super) fn values(&mut self, on_fill: impl Fn(usize)) -> impl Iterator<Item = u64> {
-        const AT_ONCE: usize = 256;
-        let (mut values, mut at) = (Vec::with_capacity(AT_ONCE), 0);
+    /// The values one by one, of which `at_once` are generated at a time. Calls `on_fill` with their number.
+    pub(super) fn values(&mut self, at_once: usize, on_fill: impl Fn(usize)) -> impl Iterator<Item = u64> {
+        let (mut values, mut at) = (Vec::with_capacity(at_once), 0);
         std::iter::from_fn(move || {
             if at == values.len() {
-                self.fill(&mut values, AT_ONCE);
+                self.fill(&mut values, at_once);
                 on_fill(values.len());
                 at = 0;
             }

@@ -32,17 +32,19 @@ pub(super) struct Synchronous {
 }
 
 /// How much is generated in a round.
-#[derive(Clone, Copy)]
-struct Pace {
-    chunk: usize,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Data of a rank.
+    pub chunk: usize,
     /// Whether the updates of a round wait until the next one has been sent.
-    overlaps: bool,
+    pub overlaps: bool,
 }
 
 impl Pace {
     /// With overlap two rounds are under way, which together look ahead as far as allowed.
     fn new(look_ahead: usize, overlaps: bool) -> Self {
-        Self { chunk: if overlaps { look_ahead.div_ceil(2) } else { look_ahead }, overlaps }
+        let overlaps = overlaps && look_ahead > 1;
+        Self { chunk: if overlaps { look_ahead / 2 } else { look_ahead }, overlaps }
     }
 }
 
@@ -132,8 +134,25 @@ impl Synchronous {
         Self { link, partition, stages, refinements, look_ahead, rounds }
     }
 
-    /// All updates of a stream; `max_count` is the number of updates of the rank that has most.
-    pub(super) fn run(&mut self, stream: &mut Stream, max_count: u64, work: &mut Work<'_>) -> Result<()> {
+    /// All updates of a stream; `max_count` is the number of updates of the rank that has most. Returns the pace of most rounds.
+    pub(super) fn run(&mut self, stream: &mut Stream, max_count: u64, work: &mut Work<'_>) -> Result<Pace> {
+        let result = self.try_run(stream, max_count, work);
+        if result.is_err() {
+            self.abandon();
+        }
+        result
+    }
+
+    /// Forgets the operations of a round that failed, whose receives may be active.
+    fn abandon(&mut self) {
+        for round in &mut self.rounds {
+            round.receives.iter_mut().for_each(|receives| *receives = StageReceives::default());
+        }
+        self.link.sends.clear();
+        self.link.continued.clear();
+    }
+
+    fn try_run(&mut self, stream: &mut Stream, max_count: u64, work: &mut Work<'_>) -> Result<Pace> {
         let mut left = max_count;
         // Without stages there is nothing to overlap with.
         let overlaps = self.refinements.overlap && !self.stages.is_empty();
@@ -141,7 +160,8 @@ impl Synchronous {
         if self.refinements.adaptive && !self.stages.is_empty() {
             pace = self.fastest_pace(pace, stream, &mut left, work)?;
         }
-        self.run_rounds(stream, pace, left.div_ceil(pace.chunk as u64), work)
+        self.run_rounds(stream, pace, left.div_ceil(pace.chunk as u64), work)?;
+        Ok(pace)
     }
 
     /// Tries several paces, if there are enough updates, and returns the one whose slowest rank is fastest.
@@ -347,8 +367,10 @@ impl Link {
 
     /// Sends all bins of a stage but the own one.
     fn send_bins(&mut self, index: usize, stage: &Stage, buffers: &StageBuffers, work: &mut Work<'_>) -> Result<()> {
-        for (bin, parts) in stage.to.iter().enumerate() {
-            let [kept, late] = buffers.bin(bin);
+        // Each rank begins with another peer, so that no two send to the same one at once.
+        let bins = (stage.own + 1..stage.to.len()).chain(0..stage.own);
+        for bin in bins {
+            let (parts, [kept, late]) = (&stage.to[bin], buffers.bin(bin));
             let (mut begin, all) = (0, kept.len() + late.len());
             for part in parts {
                 let end = part.end(all);

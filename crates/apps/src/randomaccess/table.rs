@@ -18,7 +18,7 @@ pub(super) struct Table {
 const PREFETCH_AHEAD: usize = 64;
 
 impl Table {
-    /// `None` if there is no memory for it.
+    /// `None` if the system refuses the memory: by default it refuses only what could never be there.
     pub(super) fn new(partition: Partition, rank: u32, pages: Pages) -> Option<Self> {
         let block = partition.block(rank);
         let len = usize::try_from(block.end - block.start).ok()?;

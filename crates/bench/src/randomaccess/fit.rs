@@ -38,9 +38,13 @@ pub(super) fn print(bench: &RandomAccessBench, log2: u32, look_ahead: usize) -> 
             records.write(record)?;
         }
     }
-    let fitted = Model::fit(look_ahead as u32, &measured);
-    let model =
-        fitted.context("T1 + TC lg P does not fit: the rates rise faster or slower with the number of ranks")?;
+    report(log2, look_ahead, &measured, &mut records)
+}
+
+/// Fits the model to measured rates, and prints and writes it with its predictions.
+fn report(log2: u32, look_ahead: usize, measured: &[(u32, f64)], records: &mut Records) -> anyhow::Result<()> {
+    let fitted = Model::fit(look_ahead as u32, measured);
+    let model = fitted.context("T1 + TC lg P does not fit: a rank is faster among more ranks, or far slower")?;
     let [compute, exchange] = [model.compute, model.exchange].map(format_number);
     say!("  T1 = {compute} us and TC = {exchange} us fit best.");
     say!("");
@@ -54,7 +58,7 @@ pub(super) fn print(bench: &RandomAccessBench, log2: u32, look_ahead: usize) -> 
     write("T1", 1, model.compute, "us", Better::Low)?;
     write("TC", 2, model.exchange, "us", Better::Low)?;
     for (ranks, rate) in measured {
-        say!("{ranks:>8} {:>10} {:>10}", format_number(rate), format_number(model.gups(ranks)));
+        say!("{ranks:>8} {:>10} {:>10}", format_number(*rate), format_number(model.gups(*ranks)));
     }
     for ranks in PREDICTED {
         let gups = model.halving_gups(ranks, 0.0);
@@ -63,4 +67,29 @@ pub(super) fn print(bench: &RandomAccessBench, log2: u32, look_ahead: usize) -> 
         write("rate", ranks, gups, "GUP/s", Better::High)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::peer::TempDir;
+
+    /// The rates that the paper measured.
+    #[test]
+    fn measured_rates_have_a_fit_and_predictions() {
+        let measured = [(1, 0.0180), (4, 0.0377), (16, 0.0930), (64, 0.273), (256, 0.858), (1024, 2.81), (4096, 9.25)];
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("records");
+        let mut records = Records::create(Some(&file)).unwrap();
+        report(20, 1024, &measured, &mut records).unwrap();
+        drop(records);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let value = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["value"].as_f64().unwrap();
+        let values: Vec<f64> = text.lines().map(value).collect();
+        let [compute, exchange, ref predicted @ ..] = values[..] else { panic!("{text}") };
+        assert!((compute - 56.9).abs() < 4.0 && (exchange - 33.0).abs() < 3.0, "{values:?}");
+        assert!(predicted.len() == PREDICTED.len() && predicted.is_sorted(), "{values:?}");
+        // A rank that is faster among more ranks.
+        assert!(report(20, 1024, &[(1, 0.01), (2, 0.03)], &mut Records::create(None).unwrap()).is_err());
+    }
 }

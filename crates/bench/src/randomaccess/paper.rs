@@ -2,6 +2,7 @@
 //! run the algorithms with data, on a machine with the network of Red Storm and the paper's times T1 and TC.
 
 use anyhow::ensure;
+use treepie::am::Routing;
 use treepie::randomaccess::{Algorithm, Dimensions, Pages, RandomAccess, Refinements, SimulatedCosts};
 use treepie_model::machines::PaperMachine;
 use treepie_model::randomaccess::RandomAccess as Model;
@@ -109,12 +110,15 @@ impl Machine {
         })
     }
 
-    /// An all-to-all in one stage: a message to each other rank, of which the processor is busy at both ends.
-    fn all_to_all_gups(&self, ranks: u32) -> f64 {
+    /// An all-to-all on a grid: in each stage a division, and a message to each other rank of a row, of which the processor is
+    /// busy at both ends.
+    fn all_to_all_gups(&self, ranks: u32, dimensions: u32) -> f64 {
         let Model { lookahead, compute, exchange } = self.model;
         let divide = exchange - self.message() - self.model.message_bytes() as f64 * self.network.per_byte;
-        let messages = f64::from(ranks - 1) * 2.0 * self.network.overhead;
-        f64::from(lookahead) * f64::from(ranks) / (compute + divide + messages + self.network.latency) / 1e3
+        let sides = treepie::dims_create(ranks as usize, dimensions as usize);
+        let stage = |side: &usize| divide + (side - 1) as f64 * 2.0 * self.network.overhead + self.network.latency;
+        let stages: f64 = sides.iter().filter(|side| **side > 1).map(stage).sum();
+        f64::from(lookahead) * f64::from(ranks) / (compute + stages) / 1e3
     }
 
     /// Writes a rate.
@@ -138,7 +142,12 @@ const FIRST: u64 = 0x9e37_79b9_7f4a;
 
 /// Look-aheads that are timed; fewer on many ranks, which take long.
 fn rounds(ranks: u32) -> u64 {
-    if ranks >= 512 { 1 } else { 8 }
+    match ranks {
+        0..=511 => 8,
+        512..=4096 => 4,
+        4097..=8192 => 2,
+        _ => 1,
+    }
 }
 
 /// Prints a table of the paper and writes its simulated figures.
@@ -156,11 +165,17 @@ pub(super) fn print(table: u32, records: &mut Records) -> anyhow::Result<()> {
 fn table_1(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     say!("Table 1: the algorithm that HPCC provides, GUP/s on Red Storm. There is no model of it.");
     say!("{:>8} {:>9} {:>10} {:>13}", "ranks", "paper", "simulated", "data/message");
-    for (ranks, paper) in
-        [(1, 0.0147), (16, 0.0105), (64, 0.0634), (1024, 0.195), (5000, 0.536), (8192, 0.797), (10_350, 1.018)]
-    {
-        let Simulated { gups, length, .. } =
-            machine.simulate(&Algorithm::BufferedAsync, ranks, 1024, None, rounds(ranks))?;
+    let rows = [(1, 0.0147), (16, 0.0105), (64, 0.0634), (1024, 0.195), (5000, 0.536), (8192, 0.797), (10_350, 1.018)];
+    let progress = Progress::new(rows.len());
+    for (row, (ranks, paper)) in rows.into_iter().enumerate() {
+        if let Err(error) = ensure_memory(&Algorithm::BufferedAsync, ranks) {
+            say!("{ranks:>8} {paper:>9}  {error}");
+            continue;
+        }
+        progress.show(row);
+        let result = machine.simulate(&Algorithm::BufferedAsync, ranks, 1024, None, rounds(ranks));
+        progress.clear();
+        let Simulated { gups, length, .. } = result?;
         say!("{ranks:>8} {paper:>9} {:>10} {:>13}", format_number(gups), format_number(length));
         machine.record(records, "paper/table1".to_owned(), ranks, gups)?;
     }
@@ -176,7 +191,7 @@ fn table_2(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     );
     say!("ranks than powers of two an exchange for each halving, and {message} us more for each odd partition.");
     say!("{:>8} {:>9} {:>9} {:>10}  algorithm", "ranks", "paper", "model", "simulated");
-    for (ranks, paper) in [
+    let rows = [
         (1, 0.0180),
         (4, 0.0377),
         (16, 0.0930),
@@ -188,15 +203,23 @@ fn table_2(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
         (4096, 9.25),
         (8192, 17.24),
         (10_240, 19.72),
-    ] {
+    ];
+    let progress = Progress::new(rows.len() + 1);
+    for (row, (ranks, paper)) in rows.into_iter().enumerate() {
         let id = if u32::is_power_of_two(ranks) { "hypercube" } else { "hypercube_any" };
-        let gups = machine.simulate(&id.parse()?, ranks, 1024, Refinements::default(), rounds(ranks))?.gups;
+        progress.show(row);
+        let result = machine.simulate(&id.parse()?, ranks, 1024, Refinements::default(), rounds(ranks));
+        progress.clear();
+        let gups = result?.gups;
         let [model, simulated] = [machine.model.halving_gups(ranks, message), gups].map(format_number);
         say!("{ranks:>8} {paper:>9} {model:>9} {simulated:>10}  {id}");
         machine.record(records, format!("paper/table2/{id}"), ranks, gups)?;
     }
     let (ranks, refined) = (8192, "mod3".parse::<Refinements>()?);
-    let gups = machine.simulate(&"hypercube".parse()?, ranks, 1024, refined, rounds(ranks))?.gups;
+    progress.show(rows.len());
+    let result = machine.simulate(&"hypercube".parse()?, ranks, 1024, refined, rounds(ranks));
+    progress.clear();
+    let gups = result?.gups;
     say!(
         "{ranks:>8} {:>9} {:>9} {:>10}  hypercube/{refined}; the paper's has all refinements",
         19.98,
@@ -280,11 +303,39 @@ fn table_4(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Memory of a simulated rank, about.
-const RANK_BYTES: f64 = 220e3;
+/// Memory of the simulated ranks of an algorithm: a stack and lists of each, and receives or buffers for its peers.
+fn memory(algorithm: &Algorithm, ranks: u32) -> f64 {
+    const RANK: f64 = 150e3;
+    const RECEIVE: f64 = 1.1e3;
+    const BUCKET: f64 = 170.0;
+    let peers_on_grid = |dimensions: u32| {
+        let sides = treepie::dims_create(ranks as usize, dimensions as usize);
+        sides.iter().map(|side| side - 1).sum::<usize>() as f64
+    };
+    let peers = match algorithm {
+        Algorithm::BufferedAsync => f64::from(ranks) * BUCKET,
+        Algorithm::Alltoall(Dimensions::Number(dimensions)) => peers_on_grid(*dimensions) * RECEIVE,
+        Algorithm::ActiveMessages(Routing::Direct) => peers_on_grid(1) * RECEIVE,
+        Algorithm::ActiveMessages(Routing::Rook) => peers_on_grid(2) * RECEIVE,
+        Algorithm::ActiveMessages(_) => peers_on_grid(3) * RECEIVE,
+        _ => f64::from(ranks).log2() * RECEIVE,
+    };
+    f64::from(ranks) * (RANK + peers)
+}
 
-/// More ranks send too many messages to simulate.
-const MAX_1D: u32 = 4096;
+fn ensure_memory(algorithm: &Algorithm, ranks: u32) -> anyhow::Result<()> {
+    crate::machine::ensure_memory(&format!("{ranks} simulated ranks of {algorithm}"), memory(algorithm, ranks), 1.0)
+}
+
+/// Whether an all-to-all on this number of ranks is a formula: simulated ones would take hours, or more memory than most machines
+/// have.
+fn is_formula(algorithm: &Algorithm, ranks: u32) -> Option<u32> {
+    match *algorithm {
+        Algorithm::Alltoall(Dimensions::Number(1)) if ranks > 4096 => Some(1),
+        Algorithm::Alltoall(Dimensions::Number(2)) if ranks > 32_768 => Some(2),
+        _ => None,
+    }
+}
 
 /// The algorithms whose scaling is compared.
 pub(super) fn scaling_programs() -> anyhow::Result<Vec<Program>> {
@@ -303,7 +354,9 @@ pub(super) fn print_scaling(
         let Program { algorithm, refinements, pages } = program;
         ensure!(*pages == Pages::Huge, "{program}: simulated ranks have no pages");
         machine.benchmark(algorithm, ranks, 1024, *refinements).check(ranks)?;
-        crate::machine::ensure_memory("the simulated ranks", RANK_BYTES * f64::from(ranks))?;
+        if is_formula(algorithm, ranks).is_none() {
+            ensure_memory(algorithm, ranks)?;
+        }
     }
     say!("Weak scaling, look-ahead 1024, GUP/s; {}, simulated; f: by the formula of its messages", machine.name);
     let headings = programs.iter().map(|program| format!("{:>12}", program.to_string()));
@@ -315,8 +368,8 @@ pub(super) fn print_scaling(
         let mut row = Vec::new();
         for (column, program) in programs.iter().enumerate() {
             let Program { algorithm, refinements, .. } = program;
-            if *algorithm == Algorithm::Alltoall(Dimensions::Number(1)) && ranks > MAX_1D {
-                row.push((program, machine.all_to_all_gups(ranks), "f"));
+            if let Some(dimensions) = is_formula(algorithm, ranks) {
+                row.push((program, machine.all_to_all_gups(ranks, dimensions), "f"));
                 continue;
             }
             progress.show(row_number * programs.len() + column);
@@ -337,4 +390,67 @@ pub(super) fn print_scaling(
         say!("{ranks:>8} {:>10}{cells}{crossing}", format_number(machine.model.gups(ranks)));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gups(algorithm: &str, ranks: u32, look_ahead: usize, refinements: &str) -> f64 {
+        let (algorithm, refinements) = (algorithm.parse::<Algorithm>().unwrap(), refinements.parse().unwrap());
+        let refinements: Option<Refinements> = algorithm.has_refinements().then_some(refinements);
+        Machine::red_storm().simulate(&algorithm, ranks, look_ahead, refinements, rounds(ranks)).unwrap().gups
+    }
+
+    /// Table 2. For other numbers of ranks than powers of two, the model has the longest path only.
+    #[test]
+    fn simulated_ranks_follow_the_model() {
+        let machine = Machine::red_storm();
+        for (ranks, id, tolerance) in [
+            (1, "hypercube", 0.01),
+            (4, "hypercube", 0.07),
+            (16, "hypercube", 0.07),
+            (64, "hypercube", 0.07),
+            (25, "hypercube_any", 0.15),
+        ] {
+            let (simulated, model) =
+                (gups(id, ranks, 1024, "none"), machine.model.halving_gups(ranks, machine.message()));
+            assert!((simulated / model - 1.0).abs() < tolerance, "{ranks} ranks: {simulated} instead of {model}");
+        }
+    }
+
+    /// B16: the rate rises with the look-ahead and levels off.
+    #[test]
+    fn rates_rise_with_the_look_ahead() {
+        let rates = [1, 16, 256, 1024, 4096].map(|look_ahead| gups("hypercube", 32, look_ahead, "none"));
+        assert!(rates.is_sorted() && rates[1] > 10.0 * rates[0] && rates[4] < 1.2 * rates[3], "{rates:?}");
+    }
+
+    /// B19 and table 3: on 32 ranks the refinements gain.
+    #[test]
+    fn refinements_gain() {
+        let [none, mod1, mod2, mod3] = ["none", "mod1", "mod2", "mod3"].map(|name| gups("hypercube", 32, 1024, name));
+        assert!(mod3 > 1.05 * none && mod2 < none && mod1 > 0.99 * none, "{none} {mod1} {mod2} {mod3}");
+    }
+
+    /// What is not simulated is near what is.
+    #[test]
+    fn formulas_follow_simulated_ranks() {
+        for (id, dimensions, ranks) in [("alltoall_1d", 1, 256), ("alltoall_2d", 2, 256), ("alltoall_3d", 3, 512)] {
+            let [simulated, formula] =
+                [gups(id, ranks, 1024, "none"), Machine::red_storm().all_to_all_gups(ranks, dimensions)];
+            assert!((simulated / formula - 1.0).abs() < 0.1, "{id} on {ranks}: {simulated}, by the formula {formula}");
+        }
+    }
+
+    /// With more ranks, grids of more dimensions are faster.
+    #[test]
+    fn dimensions_cross() {
+        let best = |ranks| {
+            let ids = ["alltoall_1d", "alltoall_2d", "alltoall_3d"];
+            let rates = ids.map(|id| gups(id, ranks, 1024, "none"));
+            (0..3).max_by(|a, b| rates[*a].total_cmp(&rates[*b])).unwrap()
+        };
+        assert_eq!([4, 32, 256].map(best), [0, 1, 2]);
+    }
 }

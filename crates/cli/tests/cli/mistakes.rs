@@ -34,7 +34,7 @@ fn mistyped_words_get_a_suggestion() {
         (&["randomaccess", "--refinements", "mod8"], "there is no refinement `mod8`"),
         (&["randomaccess", "--look-ahead", "0"], "a look-ahead of 0 allows no update"),
         (&["randomaccess", "-n", "9", "--table-log2", "3"], "a table of 8 words has none for some of 9 ranks"),
-        (&["randomaccess", "--table-log2", "40"], "does not fit the free memory"),
+        (&["randomaccess", "--table-log2", "40"], "not enough memory: the table and the lists of updates need"),
         (&["randomaccess", "-n", "2", "--algorithm", "serial"], "serial needs 1 rank, not 2"),
         (&["randomaccess", "-n", "3", "--algorithm", "hypercube"], "hypercube needs a power of two of ranks, not 3"),
         (&["randomaccess", "-n", "2", "--algorithm", "hypercube:order=morton"], "needs the network of a torus"),

@@ -5,7 +5,7 @@ use std::process::Command;
 use treepie_mpi::OPENMPI_TEST_OPTIONS;
 
 use crate::running::{SUITE, is_long_run, passes};
-use crate::{ACTIVE, COLLECTIVES, EXCHANGES, GRAPHS, RANDOM_ACCESS, SPLITS};
+use crate::{ACTIVE, COLLECTIVES, EXCHANGES, GRAPHS, RANDOM_ACCESS, SPLITS, WITH_RUNS_OF_THEIR_OWN};
 
 /// The launcher of an MPI, with its options.
 type Mpirun = (&'static str, &'static [&'static str]);
@@ -41,20 +41,33 @@ macro_rules! on_mpis {
 }
 
 on_mpis! {
-    openmpi, mpich: &[];
     collectives_on_openmpi, collectives_on_mpich: &[COLLECTIVES];
     exchanges_on_openmpi, exchanges_on_mpich: &[EXCHANGES];
     active_on_openmpi, active_on_mpich: &[ACTIVE];
     graphs_on_openmpi, graphs_on_mpich: &[GRAPHS];
 }
 
-/// Numbers of ranks that the whole suite does not run with.
+pub(crate) fn openmpi(ranks: usize) {
+    suite_on(OPENMPI, ranks);
+}
+
+pub(crate) fn mpich(ranks: usize) {
+    suite_on(MPICH, ranks);
+}
+
+/// In short runs without what has runs of its own.
+fn suite_on(mpirun: Mpirun, ranks: usize) {
+    let filter: &[&str] = if is_long_run() { &[] } else { &[WITH_RUNS_OF_THEIR_OWN] };
+    mpi(mpirun, ranks, filter, &[]);
+}
+
+/// Numbers of ranks up to 8.
 pub(crate) fn splits_on_openmpi(limit: usize) {
-    (3..=limit).for_each(|ranks| mpi(OPENMPI, ranks, &[SPLITS], &[]));
+    (2..=limit).for_each(|ranks| mpi(OPENMPI, ranks, &[SPLITS], &[]));
 }
 
 pub(crate) fn splits_on_mpich(limit: usize) {
-    (3..=limit).for_each(|ranks| mpi(MPICH, ranks, &[SPLITS], &[]));
+    (2..=limit).for_each(|ranks| mpi(MPICH, ranks, &[SPLITS], &[]));
 }
 
 /// In short runs only 3, 4 and 8 ranks.

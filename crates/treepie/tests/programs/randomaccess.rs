@@ -1,8 +1,9 @@
 //! RandomAccess on simulated ranks, with data: results under delays, and the messages that the paper counts.
 
+use treepie::Network;
 use treepie::prelude::*;
 use treepie::randomaccess::{ALGORITHMS, Algorithm, Order, RandomAccess, Refinements, RunResult};
-use treepie::simulate::{Noise, Settings};
+use treepie::simulate::{LinkCosts, Noise, Settings};
 
 use crate::{flat, noisy, plain, simulate};
 
@@ -55,7 +56,9 @@ fn a_thousand_orders_of_messages() {
         };
         let what = format!("seed {seed}, {ranks} ranks, {algorithm}, {refinements}");
         let is_synchronous = !matches!(algorithm, Algorithm::BufferedAsync | Algorithm::ActiveMessages(_));
-        let settings = RandomAccess::new(100 + seed)
+        // Powers of two on powers of two of ranks have bins by bits.
+        let words = if bit(6) { 100 + seed } else { 1 << (7 + seed % 3) };
+        let settings = RandomAccess::new(words)
             .updates(500)
             .look_ahead(16)
             .algorithm(algorithm)
@@ -131,6 +134,27 @@ fn long_lists_are_sent_in_several_messages() {
     }
 }
 
+/// Where ranks are on other nodes than those of their numbers, partners in Morton order are near each other, and others are not.
+#[test]
+fn morton_order_shortens_routes() {
+    let torus = Network::torus(&[4, 4, 4], &[true; 3]).expect("a torus");
+    let shuffled = torus.with_placement((0..64).map(|rank| (rank * 37 + 11) % 64).collect()).expect("a permutation");
+    // Nothing but links takes time.
+    let settings: Settings = LinkCosts::new(0.001, 1.0 / 375.0).into();
+    let seconds = |algorithm: &str| {
+        let benchmark = RandomAccess::new(1 << 12)
+            .updates(64 * 1024 * 4)
+            .first_position(FIRST)
+            .algorithm(algorithm.parse().expect("an id"));
+        let result = simulate(&shuffled, &settings, |world| benchmark.run(&world)).expect("it runs");
+        let result = crate::ok(result).swap_remove(0);
+        assert_eq!(result.errors, Some(0));
+        result.seconds
+    };
+    let [plain, morton] = ["hypercube", "hypercube:order=morton"].map(seconds);
+    assert!(morton < 0.8 * plain, "{morton} s in Morton order, {plain} s otherwise");
+}
+
 /// Half of the look-ahead is sent.
 #[test]
 fn b15_lengths_of_messages() {
@@ -169,9 +193,11 @@ fn b22_discarded_updates() {
             .updates(updates)
             .first_position(FIRST)
             .algorithm("hypercube".parse().expect("an id"))
-            .refinements(Refinements { discard: true, ..Refinements::default() })
-            .verifies(false);
+            .refinements(Refinements { discard: true, ..Refinements::default() });
         let result = run(ranks, &settings).swap_remove(0);
+        // Each discarded update makes at most one word wrong, and with this many few are wrong twice.
+        let (errors, discarded) = (result.errors.expect("it was verified"), result.total.discarded);
+        assert!(errors <= discarded && errors > discarded / 2, "{errors} wrong words, {discarded} discarded");
         let fraction = result.total.discarded as f64 / updates as f64;
         let expected = 0.4 * ((1.0 - 1.0 / f64::from(ranks)) / 1024.0).sqrt();
         assert!((fraction / expected - 1.0).abs() < 0.15, "{ranks} ranks: {fraction} instead of {expected}");
@@ -193,5 +219,26 @@ fn a_lost_rank_is_an_error_everywhere() {
         });
         let results = simulated.expect("it ends").into_results();
         assert!(results.iter().all(Result::is_err), "{algorithm}: {results:?}");
+    }
+}
+
+/// What a rank had posted when another one failed is forgotten: the next call is an error, too.
+#[test]
+fn a_run_that_failed_keeps_failing() {
+    for refinements in ["none", "mod7", "persistent", "persistent,prepost,overlap"] {
+        let settings = RandomAccess::new(1000)
+            .updates(100_000)
+            .look_ahead(64)
+            .algorithm("alltoall_1d".parse().expect("an id"))
+            .refinements(refinements.parse::<Refinements>().expect("refinements"));
+        let noise = Noise { failures: vec![(2, 5000.0)], ..Noise::default() };
+        let simulated = simulate(&flat(5), &Settings { noise, ..plain() }, |world: Comm| {
+            let mut run = settings.prepare(&world)?;
+            assert!(run.update().is_err(), "{refinements}: rank 2 has failed");
+            run.update().map(drop)
+        });
+        let results = simulated.expect("it ends").results;
+        let survivors: Vec<_> = results.into_iter().flatten().collect();
+        assert!(survivors.len() == 4 && survivors.iter().all(Result::is_err), "{refinements}: {survivors:?}");
     }
 }
