@@ -74,8 +74,8 @@ struct Buckets<'a> {
 /// The tag of messages with data: no message of a wave has it.
 const DATA: u32 = 1 << AllreduceWave::TAG_BITS;
 
-/// Messages that wait for the engine. More would only keep memory.
-const MAX_IN_FLIGHT: usize = 2;
+/// Messages that wait for the engine, as in HPCC: besides the look-ahead in buckets there is one send buffer.
+const MAX_IN_FLIGHT: usize = 1;
 
 impl<'a> Buckets<'a> {
     fn new(partition: Partition, look_ahead: usize, work: Work<'a>) -> Self {
