@@ -3,6 +3,7 @@
 //! An arc is one active message to the owner of its source. Rows are then sorted, so the graph depends neither on which
 //! rank read an edge nor on the order in which messages arrive.
 
+mod buffered;
 mod options;
 mod sorted_input;
 
@@ -10,19 +11,21 @@ use std::path::Path;
 
 use treepie_am::{ActiveMessages, Epoch, Port};
 use treepie_base::memory::{collected, with_capacity};
-use treepie_base::{Rank, trim_heap};
-use treepie_comm::{Comm, Max, Sum};
+use treepie_base::trim_heap;
+use treepie_comm::{Comm, Sum};
 
 use crate::agree::agree;
 use crate::csr::{CooEdge, Csr, CsrEdge, ROWS_PURPOSE, coo_to_csr};
+use crate::directory::{GLOBAL_IDS_PURPOSE, UNKNOWN_GLOBAL_ID};
 use crate::graph::Graph;
 use crate::hash::hash_words;
 use crate::hubs::{self, Hubs};
 use crate::{
-    Bitmap, Edge, EdgeFiles, EdgeSource, EdgeWeight, Error, LocalView, Orientation, Result, VertexLayout, WeightKind,
+    Edge, EdgeFiles, EdgeSource, EdgeWeight, Error, LocalView, Orientation, Result, VertexLayout, WeightKind,
     directory, partition,
 };
 
+use buffered::BufferedEdges;
 pub use options::BuildOptions;
 
 /// The bits of a weight of an edge.
@@ -41,11 +44,61 @@ struct ReceivedEdges {
     in_edges: Vec<CooEdge>,
 }
 
+/// The edges of a graph whose layout is known.
+enum Input<'a> {
+    /// Those that a source reads.
+    Source(&'a dyn EdgeSource),
+    /// Those that have been read, and the global ids of their external ids.
+    Buffered(BufferedEdges, Vec<u64>),
+}
+
+impl<'a> Input<'a> {
+    fn orientation(&self) -> Orientation {
+        match self {
+            Input::Source(source) => source.orientation(),
+            Input::Buffered(edges, _) => edges.orientation(),
+        }
+    }
+
+    /// The source whose number of edges has not been checked yet.
+    fn source(&self) -> Option<&'a dyn EdgeSource> {
+        if let Input::Source(source) = self { Some(*source) } else { None }
+    }
+
+    /// Passes this rank's part of the edges to `sink`, with global ids instead of external ones.
+    fn read(self, layout: &VertexLayout, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let source = match self {
+            Input::Source(source) => source,
+            Input::Buffered(edges, global_ids) => {
+                edges.drain(&global_ids, sink);
+                return Ok(());
+            }
+        };
+        let (mut batch, mut fault) = (Vec::new(), Ok(()));
+        let global_id = |external_id| layout.global_id(external_id).ok_or_else(|| outside(external_id, layout));
+        let outcome = source.read_part(layout.rank(), layout.num_ranks(), &mut |some| {
+            if fault.is_ok() {
+                batch.clear();
+                fault = some.iter().try_for_each(|edge| {
+                    let (from, to) = (global_id(edge.from)?, global_id(edge.to)?);
+                    batch.push(Edge { from, to, ..*edge });
+                    Ok(())
+                });
+                sink(&batch);
+            }
+        });
+        fault.and(outcome)
+    }
+}
+
+/// An edge has a vertex that is not in the layout.
+fn outside(external_id: u64, layout: &VertexLayout) -> Error {
+    let vertices = layout.num_vertices();
+    Error::Input(format!("vertex {external_id} of an edge is not below the number of vertices, {vertices}"))
+}
+
 /// The most vertices that a rank can own.
 const MAX_LOCAL_VERTICES: u64 = u32::MAX as u64 - 64;
-
-/// External ids are assumed to have gaps if the largest is more than this times the number of edges.
-const SPARSE_ID_FACTOR: u64 = 8;
 
 impl Graph {
     /// Reads a graph from a file, in the format of its extension. Weights are ignored. All ranks call it.
@@ -138,7 +191,7 @@ impl<W: EdgeWeight> Graph<W> {
             _ if options.partition_file.is_some() => Self::build_discovering_vertices(comm, edges, options),
             Some(vertices) => {
                 let layout = VertexLayout::new(comm.rank(), comm.size(), vertices, options.distribution);
-                Self::assemble(comm, layout, edges, options, |layout, external_id| layout.global_id(external_id))
+                Self::assemble(comm, layout, Input::Source(edges), options)
             }
             None => Self::build_discovering_vertices(comm, edges, options),
         }
@@ -147,59 +200,49 @@ impl<W: EdgeWeight> Graph<W> {
     /// Builds a graph whose vertices, or their owners, are only known after reading the edges. The external ids are
     /// mostly 0 to n-1.
     fn build_discovering_vertices(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
-        let (buffered, count) = BufferedEdges::read_all(comm, edges)?;
+        let (buffered, count) = BufferedEdges::read_all::<W>(comm, edges)?;
         let vertices = match edges.num_vertices() {
             None => buffered.count_if_contiguous(comm, count)?,
             known => known,
         };
+        let external_ids = buffered.external_ids();
         let (layout, global_ids) = match (vertices, &options.partition_file) {
-            (Some(vertices), Some(file)) => {
-                partition::layout_from_partition(comm, file, vertices, buffered.external_ids())?
-            }
+            (Some(vertices), Some(file)) => partition::layout_from_partition(comm, file, vertices, external_ids)?,
             (None, Some(file)) => return Err(noncontiguous_ids(file)),
-            (None, None) => directory::assign_global_ids(comm, buffered.external_ids())?,
+            (None, None) => directory::assign_global_ids(comm, external_ids)?,
             (Some(vertices), None) => {
                 let layout = VertexLayout::new(comm.rank(), comm.size(), vertices, options.distribution);
-                return Self::assemble(comm, layout, &buffered, options, |layout, external_id| {
-                    layout.global_id(external_id)
-                });
+                let global_id = |external_id: &u64| layout.global_id(*external_id).unwrap_or(UNKNOWN_GLOBAL_ID);
+                let global_ids = collected(external_ids.iter().map(global_id), GLOBAL_IDS_PURPOSE);
+                let global_ids = agree(comm, global_ids.map_err(Error::from))?;
+                (layout, global_ids)
             }
         };
-        Self::assemble(comm, layout, &buffered, options, |_, external_id| global_ids.get(external_id))
+        let unknown = global_ids.iter().position(|global_id| *global_id == UNKNOWN_GLOBAL_ID);
+        agree(comm, unknown.map_or(Ok(()), |number| Err(outside(external_ids[number], &layout))))?;
+        Self::assemble(comm, layout, Input::Buffered(buffered, global_ids), options)
     }
 
     /// Sends arcs to their owners, and builds the CSR.
-    fn assemble(
-        comm: &Comm,
-        layout: VertexLayout,
-        edges: &dyn EdgeSource,
-        options: &BuildOptions,
-        global_id_of: impl Fn(&VertexLayout, u64) -> Option<u64>,
-    ) -> Result<Self> {
+    fn assemble(comm: &Comm, layout: VertexLayout, input: Input<'_>, options: &BuildOptions) -> Result<Self> {
         check_local_vertices(&layout)?;
         check_memory(comm, &layout)?;
-        let (_, symmetric) = options.directions(edges.orientation());
+        let (_, symmetric) = options.directions(input.orientation());
         let store_in_edges = options.store_in_edges && !symmetric;
-        let global_id = |external_id| {
-            let outside = || {
-                format!(
-                    "vertex {external_id} of an edge is not below the number of vertices, {}",
-                    layout.num_vertices()
-                )
-            };
-            global_id_of(&layout, external_id).ok_or_else(|| Error::Input(outside()))
-        };
         let rows = layout.num_local(layout.rank());
         let first = layout.first_global_id(layout.rank());
         let local = first..first + rows as u64;
         let sort = |coo| coo_to_csr(coo, rows, local.clone(), options.dedupe);
-        let (mut out_edges, in_edges) = if sorted_input::is_applicable(edges, options) {
-            (sorted_input::read_csr::<W>(comm, local.clone(), edges, options)?, None)
-        } else {
-            let state = exchange_edges::<W>(comm, &layout, edges, options, global_id)?;
-            let sorted = sort(state.out_edges)
-                .and_then(|out_edges| Ok((out_edges, store_in_edges.then(|| sort(state.in_edges)).transpose()?)));
-            agree(comm, sorted.map_err(Error::from))?
+        let (mut out_edges, in_edges) = match input {
+            Input::Source(edges) if sorted_input::is_applicable(edges, options) => {
+                (sorted_input::read_csr::<W>(comm, local.clone(), edges, options)?, None)
+            }
+            input => {
+                let state = exchange_edges::<W>(comm, &layout, input, options)?;
+                let sorted = sort(state.out_edges)
+                    .and_then(|out_edges| Ok((out_edges, store_in_edges.then(|| sort(state.in_edges)).transpose()?)));
+                agree(comm, sorted.map_err(Error::from))?
+            }
         };
         let (hub_list, delegates) = hubs::delegate_hubs(comm, &layout, options.hub_degree, &mut out_edges)?;
         let view = LocalView::new(comm, &layout, options.ghost_policy, || {
@@ -264,11 +307,11 @@ fn check_memory(comm: &Comm, layout: &VertexLayout) -> Result<()> {
 fn exchange_edges<W: EdgeWeight>(
     comm: &Comm,
     layout: &VertexLayout,
-    edges: &dyn EdgeSource,
+    input: Input<'_>,
     options: &BuildOptions,
-    global_id: impl Fn(u64) -> Result<u64>,
 ) -> Result<ReceivedEdges> {
-    let (twice, symmetric) = options.directions(edges.orientation());
+    let orientation = input.orientation();
+    let (twice, symmetric) = options.directions(orientation);
     let store_in_edges = options.store_in_edges && !symmetric;
     let mut build = ActiveMessages::<ReceivedEdges>::builder(comm);
     let out_port = build.port::<CooEdge>("arc");
@@ -278,7 +321,7 @@ fn exchange_edges<W: EdgeWeight>(
     let mut am = build.start()?;
 
     let send = |epoch: &mut Epoch<'_, ReceivedEdges>, edge: &Edge| -> Result<()> {
-        let (from, to) = (global_id(edge.from)?, global_id(edge.to)?);
+        let (from, to) = (edge.from, edge.to);
         if from == to && options.drop_self_loops {
             return Ok(());
         }
@@ -296,14 +339,15 @@ fn exchange_edges<W: EdgeWeight>(
         }
         Ok(())
     };
+    let source = input.source();
     let (mut state, mut seen, mut fault) = (ReceivedEdges::default(), EdgeCheck::default(), Ok(()));
     am.epoch(&mut state, |epoch| {
         let mut broken = Ok(());
-        let outcome = edges.read_part(comm.rank(), comm.size(), &mut |some| {
+        let outcome = input.read(layout, &mut |some| {
             if fault.is_err() || broken.is_err() {
                 return;
             }
-            seen.record(some, edges.orientation());
+            seen.record(some, orientation);
             fault = some.iter().try_for_each(|edge| send(epoch, edge));
             broken = epoch.progress();
         });
@@ -311,7 +355,7 @@ fn exchange_edges<W: EdgeWeight>(
         broken
     })?;
     agree(comm, fault)?;
-    seen.check(comm, edges)?;
+    seen.check(comm, source)?;
     Ok(state)
 }
 
@@ -335,10 +379,10 @@ impl EdgeCheck {
     }
 
     /// Checks the edges of all ranks. All ranks call it.
-    fn check(&self, comm: &Comm, edges: &dyn EdgeSource) -> Result<()> {
+    fn check(&self, comm: &Comm, source: Option<&dyn EdgeSource>) -> Result<()> {
         let [forward, backward] = self.digests;
         let sums = comm.allreduce(&[self.count, forward, backward], Sum)?;
-        edges.check_edge_count(sums[0])?;
+        source.map_or(Ok(()), |source| source.check_edge_count(sums[0]))?;
         if sums[1] != sums[2] {
             let one_way = "not every edge is present in both directions, as this format requires";
             return Err(Error::Input(one_way.to_owned()));
@@ -351,79 +395,6 @@ impl EdgeCheck {
 fn noncontiguous_ids(partition: &Path) -> Error {
     let why = "it is for vertices with the ids 0, 1, and so on, but not all of these have edges here";
     Error::File { file: partition.to_owned(), why: why.to_owned() }
-}
-
-/// Edges read before the vertices, or their owners, are known: each rank has its part.
-struct BufferedEdges {
-    edges: Vec<Edge>,
-    /// Ids of vertices that may have no edges.
-    vertex_ids: Vec<u64>,
-    orientation: Orientation,
-    weights: WeightKind,
-}
-
-impl BufferedEdges {
-    /// Reads this rank's part, and counts the edges of all ranks. All ranks call it.
-    fn read_all(comm: &Comm, source: &dyn EdgeSource) -> Result<(Self, u64)> {
-        let (mut edges, mut vertex_ids) = (Vec::new(), Vec::new());
-        let (rank, ranks) = (comm.rank(), comm.size());
-        let outcome = source.read_part(rank, ranks, &mut |some| edges.extend_from_slice(some));
-        agree(
-            comm,
-            outcome.and_then(|()| source.read_vertex_ids(rank, ranks, &mut |some| vertex_ids.extend_from_slice(some))),
-        )?;
-        let count = comm.allreduce_one(edges.len() as u64, Sum)?;
-        agree(comm, source.check_edge_count(count))?;
-        Ok((Self { edges, vertex_ids, orientation: source.orientation(), weights: source.weights() }, count))
-    }
-
-    fn iter_external_ids(&self) -> impl Iterator<Item = u64> {
-        self.edges.iter().flat_map(|edge| [edge.from, edge.to]).chain(self.vertex_ids.iter().copied())
-    }
-
-    fn external_ids(&self) -> Vec<u64> {
-        self.iter_external_ids().collect()
-    }
-
-    /// The number of vertices n, if the external ids are exactly 0 to n-1. Each rank checks a block of ids. All ranks
-    /// call it.
-    fn count_if_contiguous(&self, comm: &Comm, edges: u64) -> Result<Option<u64>> {
-        let bound = self.iter_external_ids().max().map_or(0, |most| most.saturating_add(1));
-        let bound = comm.allreduce_one(bound, Max)?;
-        if bound / SPARSE_ID_FACTOR > edges.max(1024) {
-            return Ok(None);
-        }
-        let block = bound.div_ceil(comm.size() as u64).max(1);
-        let mut build = ActiveMessages::<Bitmap>::builder(comm);
-        let port = build.port::<u64>("external id");
-        build.on(port, |present, _, offset| present.set(offset as usize));
-        let mut present = agree(comm, Bitmap::try_new(block as usize).map_err(Error::from))?;
-        let mut am = build.start()?;
-        am.epoch_for(&mut present, self.iter_external_ids(), |cx, _, external_id| {
-            cx.send(port, (external_id / block) as Rank, external_id % block)
-        })?;
-        let distinct = comm.allreduce_one(present.count_ones(), Sum)?;
-        Ok((distinct == bound).then_some(bound))
-    }
-}
-
-impl EdgeSource for BufferedEdges {
-    fn num_vertices(&self) -> Option<u64> {
-        None
-    }
-
-    fn orientation(&self) -> Orientation {
-        self.orientation
-    }
-
-    fn weights(&self) -> WeightKind {
-        self.weights
-    }
-
-    fn read_part(&self, _: usize, _: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        self.edges.chunks(1024).for_each(sink);
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod graph_file;
 mod hash;
 mod hash_permutation;
 mod hubs;
+mod id_table;
 mod local_view;
 mod neighbors;
 pub mod pagerank;

@@ -10,18 +10,18 @@ use treepie_comm::Comm;
 use treepie_sparse::SparseExchange;
 
 use crate::agree::agree;
-use crate::directory::{DirectoryLookup, GlobalIds};
+use crate::directory::DirectoryLookup;
 use crate::read::{line_count_mismatch, read_partition};
 use crate::{Result, VertexLayout};
 
-/// The layout of `vertices` vertices, and the global ids of some external ids. Ids out of range are ignored. All ranks
-/// call it.
+/// The layout of `vertices` vertices, and the global ids of some distinct external ids, in their order; those out of range are
+/// unknown. All ranks call it.
 pub(crate) fn layout_from_partition(
     comm: &Comm,
     file: &Path,
     vertices: u64,
-    mut external_ids: Vec<u64>,
-) -> Result<(VertexLayout, GlobalIds)> {
+    external_ids: &[u64],
+) -> Result<(VertexLayout, Vec<u64>)> {
     let (rank, ranks) = (comm.rank(), comm.size());
     let parts = agree(comm, read_partition(file, rank, ranks))?;
     let lines = comm.allgather(&[parts.len() as u64])?;
@@ -57,8 +57,8 @@ pub(crate) fn layout_from_partition(
     };
     let line_ids: Vec<u64> = owners.iter().map(next_id).collect();
 
-    external_ids.retain(|external_id| *external_id < vertices);
-    let reader = |external_id: u64| starts.partition_point(|start| *start <= external_id) - 1;
+    let reader =
+        |external_id: u64| (external_id < vertices).then(|| starts.partition_point(|start| *start <= external_id) - 1);
     let lookup = DirectoryLookup::post(comm, external_ids, reader)?;
     let global_ids = lookup.resolve(comm, |external_id| line_ids[(external_id - starts[rank]) as usize])?;
     Ok((VertexLayout::with_external_ids(rank, &counts, local), global_ids))

@@ -3,7 +3,7 @@
 
 use anyhow::ensure;
 use treepie::am::Routing;
-use treepie::randomaccess::{Algorithm, Dimensions, Pages, RandomAccess, Refinements, SimulatedCosts};
+use treepie::randomaccess::{Algorithm, Dimensions, Order, Pages, RandomAccess, Refinements, SimulatedCosts};
 use treepie_model::machines::PaperMachine;
 use treepie_model::randomaccess::RandomAccess as Model;
 use treepie_sim::Settings;
@@ -137,17 +137,32 @@ struct Simulated {
     length: f64,
 }
 
+/// What tables 2 to 4 are about.
+const HYPERCUBE: Algorithm = Algorithm::Hypercube(Order::Ranks);
+
 /// Where in the stream they begin: not where most updates go to a few ranks.
 const FIRST: u64 = 0x9e37_79b9_7f4a;
 
-/// Look-aheads that are timed; fewer on many ranks, which take long.
-fn rounds(ranks: u32) -> u64 {
-    match ranks {
-        0..=511 => 8,
-        512..=4096 => 4,
-        4097..=8192 => 2,
-        _ => 1,
-    }
+/// Look-aheads that are timed; fewer where there are many messages, which take long.
+fn rounds(algorithm: &Algorithm, ranks: u32) -> u64 {
+    const MESSAGES: f64 = 1e6;
+    (MESSAGES / f64::from(ranks) / peers(algorithm, ranks)).clamp(1.0, 8.0) as u64
+}
+
+/// The ranks that a rank sends to.
+fn peers(algorithm: &Algorithm, ranks: u32) -> f64 {
+    let on_grid = |dimensions: u32| {
+        let sides = treepie::dims_create(ranks as usize, dimensions as usize);
+        sides.iter().map(|side| side - 1).sum::<usize>() as f64
+    };
+    let peers = match algorithm {
+        Algorithm::BufferedAsync | Algorithm::ActiveMessages(Routing::Direct) => on_grid(1),
+        Algorithm::Alltoall(Dimensions::Number(dimensions)) => on_grid(*dimensions),
+        Algorithm::ActiveMessages(Routing::Rook) => on_grid(2),
+        Algorithm::ActiveMessages(_) => on_grid(3),
+        _ => f64::from(ranks).log2(),
+    };
+    peers.max(1.0)
 }
 
 /// Prints a table of the paper and writes its simulated figures.
@@ -173,7 +188,8 @@ fn table_1(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
             continue;
         }
         progress.show(row);
-        let result = machine.simulate(&Algorithm::BufferedAsync, ranks, 1024, None, rounds(ranks));
+        let result =
+            machine.simulate(&Algorithm::BufferedAsync, ranks, 1024, None, rounds(&Algorithm::BufferedAsync, ranks));
         progress.clear();
         let Simulated { gups, length, .. } = result?;
         say!("{ranks:>8} {paper:>9} {:>10} {:>13}", format_number(gups), format_number(length));
@@ -208,7 +224,9 @@ fn table_2(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     for (row, (ranks, paper)) in rows.into_iter().enumerate() {
         let id = if u32::is_power_of_two(ranks) { "hypercube" } else { "hypercube_any" };
         progress.show(row);
-        let result = machine.simulate(&id.parse()?, ranks, 1024, Refinements::default(), rounds(ranks));
+        let algorithm: Algorithm = id.parse()?;
+        let rounds = rounds(&algorithm, ranks);
+        let result = machine.simulate(&algorithm, ranks, 1024, Refinements::default(), rounds);
         progress.clear();
         let gups = result?.gups;
         let [model, simulated] = [machine.model.halving_gups(ranks, message), gups].map(format_number);
@@ -217,7 +235,7 @@ fn table_2(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
     }
     let (ranks, refined) = (8192, "mod3".parse::<Refinements>()?);
     progress.show(rows.len());
-    let result = machine.simulate(&"hypercube".parse()?, ranks, 1024, refined, rounds(ranks));
+    let result = machine.simulate(&HYPERCUBE, ranks, 1024, refined, rounds(&HYPERCUBE, ranks));
     progress.clear();
     let gups = result?.gups;
     say!(
@@ -267,7 +285,7 @@ fn table_3(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
                 cells += &format!("{:>9}", "");
                 continue;
             }
-            let result = machine.simulate(&"hypercube".parse()?, ranks, 1024, refinements, 4 * rounds(ranks))?;
+            let result = machine.simulate(&HYPERCUBE, ranks, 1024, refinements, 4 * rounds(&HYPERCUBE, ranks))?;
             cells += &format!("{:>9.3}", result.micros * look_aheads / 1e6);
             machine.record(records, format!("paper/table3/{name}"), ranks, result.gups)?;
         }
@@ -295,7 +313,7 @@ fn table_4(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
         (8192, 0.223),
         (32_768, 0.212),
     ] {
-        let gups = machine.simulate(&"hypercube".parse()?, 32, look_ahead, Refinements::default(), rounds(32))?.gups;
+        let gups = machine.simulate(&HYPERCUBE, 32, look_ahead, Refinements::default(), rounds(&HYPERCUBE, 32))?.gups;
         let [model, simulated] = [machine.with_look_ahead(look_ahead as u32).gups(32), gups].map(format_number);
         say!("{look_ahead:>8} {paper:>9} {model:>9} {simulated:>10}");
         machine.record(records, format!("paper/table4/Q{look_ahead}"), 32, gups)?;
@@ -305,22 +323,13 @@ fn table_4(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
 
 /// Memory of the simulated ranks of an algorithm: a stack and lists of each, and receives or buffers for its peers.
 fn memory(algorithm: &Algorithm, ranks: u32) -> f64 {
-    const RANK: f64 = 150e3;
-    const RECEIVE: f64 = 1.1e3;
-    const BUCKET: f64 = 170.0;
-    let peers_on_grid = |dimensions: u32| {
-        let sides = treepie::dims_create(ranks as usize, dimensions as usize);
-        sides.iter().map(|side| side - 1).sum::<usize>() as f64
+    const RANK: f64 = 130e3;
+    let peer = match algorithm {
+        Algorithm::BufferedAsync => 170.0,
+        Algorithm::ActiveMessages(_) => 400.0,
+        _ => 1100.0,
     };
-    let peers = match algorithm {
-        Algorithm::BufferedAsync => f64::from(ranks) * BUCKET,
-        Algorithm::Alltoall(Dimensions::Number(dimensions)) => peers_on_grid(*dimensions) * RECEIVE,
-        Algorithm::ActiveMessages(Routing::Direct) => peers_on_grid(1) * RECEIVE,
-        Algorithm::ActiveMessages(Routing::Rook) => peers_on_grid(2) * RECEIVE,
-        Algorithm::ActiveMessages(_) => peers_on_grid(3) * RECEIVE,
-        _ => f64::from(ranks).log2() * RECEIVE,
-    };
-    f64::from(ranks) * (RANK + peers)
+    f64::from(ranks) * (RANK + peers(algorithm, ranks) * peer)
 }
 
 fn ensure_memory(algorithm: &Algorithm, ranks: u32) -> anyhow::Result<()> {
@@ -374,7 +383,7 @@ pub(super) fn print_scaling(
             }
             progress.show(row_number * programs.len() + column);
             let refinements = algorithm.has_refinements().then(|| refinements.unwrap_or_default());
-            let gups = machine.simulate(algorithm, ranks, 1024, refinements, rounds(ranks))?.gups;
+            let gups = machine.simulate(algorithm, ranks, 1024, refinements, rounds(algorithm, ranks))?.gups;
             row.push((program, gups, ""));
             machine.record(records, format!("scaling/{program}"), ranks, gups)?;
         }
@@ -399,7 +408,8 @@ mod tests {
     fn gups(algorithm: &str, ranks: u32, look_ahead: usize, refinements: &str) -> f64 {
         let (algorithm, refinements) = (algorithm.parse::<Algorithm>().unwrap(), refinements.parse().unwrap());
         let refinements: Option<Refinements> = algorithm.has_refinements().then_some(refinements);
-        Machine::red_storm().simulate(&algorithm, ranks, look_ahead, refinements, rounds(ranks)).unwrap().gups
+        let rounds = rounds(&algorithm, ranks);
+        Machine::red_storm().simulate(&algorithm, ranks, look_ahead, refinements, rounds).unwrap().gups
     }
 
     /// Table 2. For other numbers of ranks than powers of two, the model has the longest path only.
