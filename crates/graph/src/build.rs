@@ -60,6 +60,11 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// Whether adding the reverse of each edge would only double edges.
+    fn has_all_reverse_edges(&self) -> bool {
+        matches!(self, Input::Buffered(edges, _) if edges.has_all_reverse_edges())
+    }
+
     /// The source whose number of edges has not been checked yet.
     fn source(&self) -> Option<&'a dyn EdgeSource> {
         if let Input::Source(source) = self { Some(*source) } else { None }
@@ -200,7 +205,9 @@ impl<W: EdgeWeight> Graph<W> {
     /// Builds a graph whose vertices, or their owners, are only known after reading the edges. The external ids are
     /// mostly 0 to n-1.
     fn build_discovering_vertices(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
-        let (buffered, count) = BufferedEdges::read_all::<W>(comm, edges)?;
+        // Without parallel edges, those that are there need not be added.
+        let finds_reverse_edges = options.dedupe && options.directions(edges.orientation()).0;
+        let (buffered, count) = BufferedEdges::read_all::<W>(comm, edges, finds_reverse_edges)?;
         let vertices = match edges.num_vertices() {
             None => buffered.count_if_contiguous(comm, count)?,
             known => known,
@@ -312,6 +319,7 @@ fn exchange_edges<W: EdgeWeight>(
 ) -> Result<ReceivedEdges> {
     let orientation = input.orientation();
     let (twice, symmetric) = options.directions(orientation);
+    let twice = twice && !input.has_all_reverse_edges();
     let store_in_edges = options.store_in_edges && !symmetric;
     let mut build = ActiveMessages::<ReceivedEdges>::builder(comm);
     let out_port = build.port::<CooEdge>("arc");
