@@ -15,11 +15,12 @@ use treepie_base::trim_heap;
 use treepie_comm::{Comm, Sum};
 
 use crate::agree::agree;
-use crate::csr::{CooEdge, Csr, CsrEdge, ROWS_PURPOSE, coo_to_csr};
+use crate::csr::{CooEdge, Csr, CsrEdge, ROWS_PURPOSE};
 use crate::directory::{GLOBAL_IDS_PURPOSE, UNKNOWN_GLOBAL_ID};
 use crate::graph::Graph;
 use crate::hash::hash_words;
 use crate::hubs::{self, Hubs};
+use crate::sorted_rows::{ArcBuckets, SortedRows};
 use crate::{
     Edge, EdgeFiles, EdgeSource, EdgeWeight, Error, LocalView, Orientation, Result, VertexLayout, WeightKind,
     directory, partition,
@@ -38,10 +39,9 @@ fn weight_bits<W: EdgeWeight>(weight: f64) -> Result<u32> {
 }
 
 /// Arcs received by the rank that owns their rows.
-#[derive(Default)]
 struct ReceivedEdges {
-    out_edges: Vec<CooEdge>,
-    in_edges: Vec<CooEdge>,
+    out_edges: ArcBuckets,
+    in_edges: ArcBuckets,
 }
 
 /// The edges of a graph whose layout is known.
@@ -239,7 +239,7 @@ impl<W: EdgeWeight> Graph<W> {
         let rows = layout.num_local(layout.rank());
         let first = layout.first_global_id(layout.rank());
         let local = first..first + rows as u64;
-        let sort = |coo| coo_to_csr(coo, rows, local.clone(), options.dedupe);
+        let sort = |arcs: ArcBuckets| arcs.into_rows(options.dedupe);
         let (mut out_edges, in_edges) = match input {
             Input::Source(edges) if sorted_input::is_applicable(edges, options) => {
                 (sorted_input::read_csr::<W>(comm, local.clone(), edges, options)?, None)
@@ -251,26 +251,24 @@ impl<W: EdgeWeight> Graph<W> {
                 agree(comm, sorted.map_err(Error::from))?
             }
         };
-        let (hub_list, delegates) = hubs::delegate_hubs(comm, &layout, options.hub_degree, &mut out_edges)?;
+        let (hub_list, delegates) =
+            hubs::delegate_hubs(comm, &layout, options.hub_degree, &mut out_edges, W::KIND != WeightKind::None)?;
         let view = LocalView::new(comm, &layout, options.ghost_policy, || {
-            let both = out_edges.1.iter().chain(in_edges.iter().flat_map(|in_edges| &in_edges.1));
-            let mut ghost_ids: Vec<u64> = both.map(|arc| arc.target).filter(|to| !local.contains(to)).collect();
+            let both = out_edges.targets.iter().chain(in_edges.iter().flat_map(|in_edges| &in_edges.targets));
+            let mut ghost_ids: Vec<u64> = both.copied().filter(|to| !local.contains(to)).collect();
             ghost_ids.sort_unstable();
             ghost_ids.dedup();
             ghost_ids
         })?;
-        let compress = |(offsets, coo): (Vec<u64>, Vec<CooEdge>)| -> Result<Csr<W>> {
-            let local_degrees = |row: usize| {
-                let arcs = &coo[offsets[row] as usize..offsets[row + 1] as usize];
-                arcs.partition_point(|arc| local.contains(&arc.target)) as u32
+        let compress = |rows: SortedRows| -> Result<Csr<W>> {
+            let local_degrees = |row: usize| rows.row(row).partition_point(|target| local.contains(target)) as u32;
+            let local_degrees = collected((0..rows.offsets.len() - 1).map(local_degrees), ROWS_PURPOSE)?;
+            let arc = |(arc, target): (usize, &u64)| CsrEdge {
+                target: view.index_of(layout.owner(*target)).expect("all targets are in the view"),
+                weight: W::from_bits(rows.weight_bits(arc)),
             };
-            let local_degrees = collected((0..offsets.len() - 1).map(local_degrees), ROWS_PURPOSE)?;
-            let arc = |arc: &CooEdge| CsrEdge {
-                target: view.index_of(layout.owner(arc.target)).expect("all targets are in the view"),
-                weight: W::from_bits(arc.weight_bits),
-            };
-            let arcs = coo.iter().map(arc).collect();
-            Ok(Csr::new(offsets, local_degrees, arcs))
+            let arcs = rows.targets.iter().enumerate().map(arc).collect();
+            Ok(Csr::new(rows.offsets, local_degrees, arcs))
         };
         let compressed = compress(out_edges)
             .and_then(|out_edges| Ok((out_edges, in_edges.map(compress).transpose()?, compress(delegates)?)));
@@ -324,8 +322,8 @@ fn exchange_edges<W: EdgeWeight>(
     let mut build = ActiveMessages::<ReceivedEdges>::builder(comm);
     let out_port = build.port::<CooEdge>("arc");
     let in_port = build.port::<CooEdge>("arc backwards");
-    build.on_batch(out_port, |state, _, arcs| state.out_edges.extend_from_slice(arcs));
-    build.on_batch(in_port, |state, _, arcs| state.in_edges.extend_from_slice(arcs));
+    build.on_batch(out_port, |state, _, arcs| state.out_edges.extend(arcs));
+    build.on_batch(in_port, |state, _, arcs| state.in_edges.extend(arcs));
     let mut am = build.start()?;
 
     let send = |epoch: &mut Epoch<'_, ReceivedEdges>, edge: &Edge| -> Result<()> {
@@ -348,7 +346,12 @@ fn exchange_edges<W: EdgeWeight>(
         Ok(())
     };
     let source = input.source();
-    let (mut state, mut seen, mut fault) = (ReceivedEdges::default(), EdgeCheck::default(), Ok(()));
+    let (rank, has_weights) = (layout.rank(), W::KIND != WeightKind::None);
+    let (rows, first) = (layout.num_local(rank), layout.first_global_id(rank));
+    let buckets = |rows: usize| ArcBuckets::new(rows, first..first + rows as u64, layout.num_vertices(), has_weights);
+    let mut state =
+        ReceivedEdges { out_edges: buckets(rows), in_edges: buckets(if store_in_edges { rows } else { 0 }) };
+    let (mut seen, mut fault) = (EdgeCheck::default(), Ok(()));
     am.epoch(&mut state, |epoch| {
         let mut broken = Ok(());
         let outcome = input.read(layout, &mut |some| {

@@ -1,8 +1,6 @@
 //! Compressed sparse rows (CSR): the adjacency of a rank's local vertices.
 
 use bytemuck::{Pod, Zeroable};
-use treepie_base::Result;
-use treepie_base::memory::{collected, zeroed};
 
 /// What memory is allocated for, in error messages: input files may declare more vertices than fit.
 pub(crate) const ROWS_PURPOSE: &str = "a row for each vertex of a rank";
@@ -25,52 +23,6 @@ pub(crate) struct CooEdge {
     pub(crate) target: u64,
     pub(crate) row: u32,
     pub(crate) weight_bits: u32,
-}
-
-/// Sorts arcs by row. In a row local targets come first, then remote ones, each sorted.
-pub(crate) fn coo_to_csr(
-    edges: Vec<CooEdge>,
-    rows: usize,
-    local: std::ops::Range<u64>,
-    dedupe: bool,
-) -> Result<(Vec<u64>, Vec<CooEdge>)> {
-    let mut offsets = zeroed::<u64>(rows + 1, ROWS_PURPOSE)?;
-    for arc in &edges {
-        offsets[arc.row as usize + 1] += 1;
-    }
-    for row in 0..rows {
-        offsets[row + 1] += offsets[row];
-    }
-    let mut sorted = zeroed::<CooEdge>(edges.len(), "the arcs of a rank")?;
-    let mut next = collected(offsets.iter().copied(), ROWS_PURPOSE)?;
-    for arc in edges {
-        let slot = &mut next[arc.row as usize];
-        sorted[*slot as usize] = arc;
-        *slot += 1;
-    }
-    drop(next);
-    for row in 0..rows {
-        let row = offsets[row] as usize..offsets[row + 1] as usize;
-        // Relative to the first local vertex, local targets sort first and those before it last.
-        sorted[row].sort_unstable_by_key(|arc| (arc.target.wrapping_sub(local.start), arc.weight_bits));
-    }
-    if dedupe {
-        let mut len = 0;
-        for row in 0..rows {
-            let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
-            offsets[row] = len as u64;
-            for edge in from..to {
-                // The first of parallel arcs is the lightest.
-                if edge == from || sorted[edge].target != sorted[edge - 1].target {
-                    sorted[len] = sorted[edge];
-                    len += 1;
-                }
-            }
-        }
-        offsets[rows] = len as u64;
-        sorted.truncate(len);
-    }
-    Ok((offsets, sorted))
 }
 
 /// The adjacency of a rank's local vertices, in CSR form.
@@ -129,23 +81,5 @@ impl<W> Csr<W> {
     /// Bytes on this rank.
     pub fn memory_usage(&self) -> usize {
         8 * self.offsets.len() + 4 * self.local_degrees.len() + size_of_val(&self.arcs[..])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn local_targets_come_first_and_the_lightest_parallel_edge_stays() {
-        let arc = |row, target, weight_bits| CooEdge { target, row, weight_bits };
-        let edges = vec![arc(2, 1, 0), arc(0, 9, 5), arc(0, 4, 7), arc(0, 9, 3), arc(0, 2, 1), arc(2, 5, 0)];
-        let (offsets, sorted) = coo_to_csr(edges.clone(), 3, 4..7, false).unwrap();
-        assert_eq!(offsets, [0, 4, 4, 6]);
-        assert_eq!(sorted.iter().map(|arc| arc.target).collect::<Vec<_>>(), [4, 9, 9, 2, 5, 1]);
-        let (offsets, sorted) = coo_to_csr(edges, 3, 4..7, true).unwrap();
-        assert_eq!(offsets, [0, 3, 3, 5]);
-        assert_eq!(sorted[1], arc(0, 9, 3));
-        assert_eq!(sorted.iter().map(|arc| arc.target).collect::<Vec<_>>(), [4, 9, 2, 5, 1]);
     }
 }

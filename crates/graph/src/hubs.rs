@@ -13,7 +13,8 @@ use treepie_base::memory::filled;
 use treepie_base::{Pod, Rank};
 use treepie_comm::Comm;
 
-use crate::csr::{CooEdge, Csr, CsrEdge, VALUES_PURPOSE, coo_to_csr};
+use crate::csr::{CooEdge, Csr, CsrEdge, VALUES_PURPOSE};
+use crate::sorted_rows::{ArcBuckets, SortedRows};
 use crate::{Bitmap, EdgeWeight, Error, Result, VertexLayout};
 
 /// A hub takes 20 bytes on every rank. If more vertices reach the hub degree, hubs are not what causes the imbalance.
@@ -137,43 +138,49 @@ impl HubList {
     }
 }
 
-/// Sorted rows: the first arc of each, then the number of arcs; and the arcs.
-type CooRows = (Vec<u64>, Vec<CooEdge>);
-
 /// Moves the arcs of rows with at least `degree` arcs to the owners of their targets. Returns the hubs and this rank's
 /// delegates of them. All ranks call it.
 pub(crate) fn delegate_hubs(
     comm: &Comm,
     layout: &VertexLayout,
     degree: Option<u64>,
-    (offsets, arcs): &mut CooRows,
-) -> Result<(HubList, CooRows)> {
-    let none = || (HubList::default(), (vec![0], Vec::new()));
+    rows: &mut SortedRows,
+    has_weights: bool,
+) -> Result<(HubList, SortedRows)> {
+    let none = || (HubList::default(), SortedRows::none());
     let Some(degree) = degree else { return Ok(none()) };
     let first = layout.first_global_id(layout.rank());
     let local = first..first + layout.num_local(layout.rank()) as u64;
     let list = find_hubs(comm, layout, degree, |local_index| {
-        let row = &arcs[offsets[local_index] as usize..offsets[local_index + 1] as usize];
-        row.split_at(row.partition_point(|arc| local.contains(&arc.target)))
+        let row = rows.row(local_index);
+        row.split_at(row.partition_point(|target| local.contains(target)))
     })?;
     if list.global_ids.is_empty() {
         return Ok(none());
     }
 
-    let mut build = ActiveMessages::<Vec<CooEdge>>::builder(comm);
+    let mut build = ActiveMessages::<ArcBuckets>::builder(comm);
     let port = build.port::<CooEdge>("arc of a hub");
-    build.on_batch(port, |received, _, arcs| received.extend_from_slice(arcs));
+    build.on_batch(port, |received, _, arcs| received.extend(arcs));
     let moving = list.local.iter().flat_map(|hub| {
-        let end = offsets[hub.local_index as usize + 1] as usize;
-        arcs[end - hub.num_delegated as usize..end].iter().map(|arc| CooEdge { row: hub.index, ..*arc })
+        let end = rows.arcs(hub.local_index as usize).end;
+        let arc = |arc: usize| (rows.targets[arc], rows.weight_bits(arc));
+        (end - hub.num_delegated as usize..end).map(arc).map(|(target, weight_bits)| CooEdge {
+            target,
+            row: hub.index,
+            weight_bits,
+        })
     });
-    let mut received = Vec::new();
+    let mut received = ArcBuckets::new(list.global_ids.len(), local, layout.num_vertices(), has_weights);
     build.start()?.epoch_for(&mut received, moving, |cx, _, arc| cx.send(port, layout.owner(arc.target).0, arc))?;
 
-    remove_delegated(&list.local, offsets, arcs);
+    let mut hubs = list.local.iter().peekable();
+    rows.truncate_rows(|row| {
+        hubs.next_if(|hub| hub.local_index as usize == row).map_or(0, |hub| hub.num_delegated as usize)
+    });
     // The owner of the hub has already removed parallel arcs, if asked to.
-    let delegates = coo_to_csr(received, list.global_ids.len(), local, false);
-    Ok((list, delegates?))
+    let delegates = received.into_rows(false)?;
+    Ok((list, delegates))
 }
 
 /// Finds the vertices with at least `degree` arcs, some of them to remote vertices. `local_and_remote` gives the arcs
@@ -182,7 +189,7 @@ fn find_hubs<'a>(
     comm: &Comm,
     layout: &VertexLayout,
     degree: u64,
-    local_and_remote: impl Fn(usize) -> (&'a [CooEdge], &'a [CooEdge]),
+    local_and_remote: impl Fn(usize) -> (&'a [u64], &'a [u64]),
 ) -> Result<HubList> {
     let rows = layout.num_local(layout.rank());
     let is_hub = |local_index: &usize| {
@@ -197,7 +204,7 @@ fn find_hubs<'a>(
     let hub = |(index, local_index): (usize, &usize)| {
         let remote = local_and_remote(*local_index).1;
         // Sorted, so that targets of one rank are adjacent.
-        let mut ranks: Vec<Rank> = remote.iter().map(|arc| layout.owner(arc.target).0).collect();
+        let mut ranks: Vec<Rank> = remote.iter().map(|target| layout.owner(*target).0).collect();
         ranks.dedup();
         ranks.shrink_to_fit();
         Hub {
@@ -226,43 +233,12 @@ fn check_hub_count(total: usize, degree: u64) -> Result<()> {
     )))
 }
 
-/// Removes the last arcs of the rows of hubs: those that are delegated.
-fn remove_delegated(hubs: &[Hub], offsets: &mut [u64], arcs: &mut Vec<CooEdge>) {
-    let mut hubs = hubs.iter().peekable();
-    let mut len = 0;
-    let mut begin = 0;
-    for row in 0..offsets.len() - 1 {
-        let end = offsets[row + 1] as usize;
-        let num_delegated =
-            hubs.next_if(|hub| hub.local_index as usize == row).map_or(0, |hub| hub.num_delegated as usize);
-        arcs.copy_within(begin..end - num_delegated, len);
-        len += end - num_delegated - begin;
-        begin = end;
-        offsets[row + 1] = len as u64;
-    }
-    arcs.truncate(len);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn arc(row: u32, to: u64) -> CooEdge {
-        CooEdge { target: to, row, weight_bits: 0 }
-    }
-
     fn hub(local_index: u32, index: u32, num_delegated: u64, ranks: &[Rank]) -> Hub {
         Hub { local_index, index, num_delegated, delegate_ranks: ranks.to_vec() }
-    }
-
-    #[test]
-    fn only_delegated_arcs_are_removed() {
-        let (mut offsets, mut arcs) = (vec![0, 3, 3, 7, 8], (0..8).map(|to| arc(9, to)).collect::<Vec<_>>());
-        let to = |arcs: &[CooEdge]| arcs.iter().map(|arc| arc.target).collect::<Vec<_>>();
-        remove_delegated(&[], &mut offsets, &mut arcs);
-        assert_eq!((&offsets[..], to(&arcs)), (&[0, 3, 3, 7, 8][..], (0..8).collect()));
-        remove_delegated(&[hub(0, 4, 2, &[1]), hub(2, 5, 3, &[1])], &mut offsets, &mut arcs);
-        assert_eq!((&offsets[..], to(&arcs)), (&[0, 1, 1, 2, 3][..], vec![0, 3, 7]));
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod property_map;
 pub mod reach;
 mod read;
 pub mod scc;
+mod sorted_rows;
 pub mod sssp;
 mod vertex_id;
 mod vertex_layout;

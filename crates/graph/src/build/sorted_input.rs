@@ -7,8 +7,9 @@ use treepie_comm::Comm;
 
 use super::{BuildOptions, weight_bits};
 use crate::agree::agree;
-use crate::csr::{CooEdge, ROWS_PURPOSE};
-use crate::{Distribution, Edge, EdgeSource, EdgeWeight, Error, Result};
+use crate::csr::ROWS_PURPOSE;
+use crate::sorted_rows::SortedRows;
+use crate::{Distribution, Edge, EdgeSource, EdgeWeight, Error, Result, WeightKind};
 
 /// Whether rows can be read directly: edges are sorted, external ids are global ids, and each edge is one arc of its
 /// row.
@@ -18,16 +19,16 @@ pub(super) fn is_applicable(edges: &dyn EdgeSource, options: &BuildOptions) -> b
     edges.is_sorted() && is_identity && !twice && (symmetric || !options.store_in_edges)
 }
 
-/// Reads the rows of local vertices, with local targets first, as `coo_to_csr` sorts them. All ranks call it.
+/// Reads the rows of local vertices, with local targets first. All ranks call it.
 pub(super) fn read_csr<W: EdgeWeight>(
     comm: &Comm,
     local: Range<u64>,
     edges: &dyn EdgeSource,
     options: &BuildOptions,
-) -> Result<(Vec<u64>, Vec<CooEdge>)> {
+) -> Result<SortedRows> {
     let offsets = zeroed::<u64>((local.end - local.start) as usize + 1, ROWS_PURPOSE);
     let mut offsets = agree(comm, offsets.map_err(Error::from))?;
-    let mut arcs: Vec<CooEdge> = Vec::new();
+    let (mut targets, mut weights) = (Vec::new(), Vec::new());
     let mut last = None;
     let mut push = |edge: &Edge| -> Result<()> {
         let endpoints = (edge.from, edge.to);
@@ -38,9 +39,12 @@ pub(super) fn read_csr<W: EdgeWeight>(
         let is_dropped = options.drop_self_loops && edge.from == edge.to || options.dedupe && last == Some(endpoints);
         last = Some(endpoints);
         if !is_dropped {
-            let row = (edge.from - local.start) as u32;
-            offsets[row as usize + 1] += 1;
-            arcs.push(CooEdge { target: edge.to, row, weight_bits: weight_bits::<W>(edge.weight)? });
+            offsets[(edge.from - local.start) as usize + 1] += 1;
+            targets.push(edge.to);
+            let bits = weight_bits::<W>(edge.weight)?;
+            if W::KIND != WeightKind::None {
+                weights.push(bits);
+            }
         }
         Ok(())
     };
@@ -53,10 +57,13 @@ pub(super) fn read_csr<W: EdgeWeight>(
     agree(comm, outcome.and(fault))?;
     for row in 1..offsets.len() {
         offsets[row] += offsets[row - 1];
-        let row = &mut arcs[offsets[row - 1] as usize..offsets[row] as usize];
+        let arcs = offsets[row - 1] as usize..offsets[row] as usize;
         // Relative to the first local vertex, targets before it sort last.
-        let before = row.partition_point(|arc| arc.target < local.start);
-        row.rotate_left(before);
+        let before = targets[arcs.clone()].partition_point(|target| *target < local.start);
+        targets[arcs.clone()].rotate_left(before);
+        if let Some(weights) = weights.get_mut(arcs) {
+            weights.rotate_left(before);
+        }
     }
-    Ok((offsets, arcs))
+    Ok(SortedRows { offsets, targets, weight_bits: weights })
 }

@@ -1,0 +1,265 @@
+//! Sorted rows of global ids: what becomes the CSR of a rank, by way of buckets of rows.
+//!
+//! An arc that arrives goes to the bucket of its row, as a key of 8 bytes: the row within the bucket, and the target. Keys of a
+//! bucket are sorted within the cache, so that neither rows nor arcs are visited in random order in memory, and their memory is
+//! freed before the next bucket is sorted.
+
+use std::ops::Range;
+
+use treepie_base::memory::{with_capacity, zeroed};
+use treepie_base::{Result, trim_heap};
+
+use crate::csr::{CooEdge, ROWS_PURPOSE};
+
+/// What memory is allocated for, in error messages.
+const ARCS_PURPOSE: &str = "the arcs of a rank";
+
+/// The rows of a rank, sorted: in each row local targets come first, then remote ones.
+#[derive(Debug)]
+pub(crate) struct SortedRows {
+    /// The first arc of each row, then the number of arcs.
+    pub(crate) offsets: Vec<u64>,
+    /// Global ids.
+    pub(crate) targets: Vec<u64>,
+    /// The bits of the weights; none if there are no weights.
+    pub(crate) weight_bits: Vec<u32>,
+}
+
+impl SortedRows {
+    /// No rows.
+    pub(crate) fn none() -> Self {
+        Self { offsets: vec![0], targets: Vec::new(), weight_bits: Vec::new() }
+    }
+
+    /// The arcs of a row.
+    pub(crate) fn arcs(&self, row: usize) -> Range<usize> {
+        self.offsets[row] as usize..self.offsets[row + 1] as usize
+    }
+
+    /// The targets of a row.
+    pub(crate) fn row(&self, row: usize) -> &[u64] {
+        &self.targets[self.arcs(row)]
+    }
+
+    /// The weight bits of an arc.
+    #[inline]
+    pub(crate) fn weight_bits(&self, arc: usize) -> u32 {
+        self.weight_bits.get(arc).copied().unwrap_or(0)
+    }
+
+    /// Removes the last `count(row)` arcs of each row.
+    pub(crate) fn truncate_rows(&mut self, mut count: impl FnMut(usize) -> usize) {
+        let (mut len, mut begin) = (0, 0);
+        for row in 0..self.offsets.len() - 1 {
+            let end = self.offsets[row + 1] as usize;
+            let kept = begin..end - count(row);
+            begin = end;
+            self.targets.copy_within(kept.clone(), len);
+            if !self.weight_bits.is_empty() {
+                self.weight_bits.copy_within(kept.clone(), len);
+            }
+            len += kept.len();
+            self.offsets[row + 1] = len as u64;
+        }
+        self.targets.truncate(len);
+        self.weight_bits.truncate(len);
+    }
+}
+
+/// Buckets of a rank with many rows.
+const BUCKETS: u64 = 512;
+
+/// log2 of the rows of a bucket, at least.
+const MIN_ROW_BITS: u32 = 8;
+
+/// Keys of a chunk: the first ones of a bucket, and all others.
+const FIRST_CHUNK: usize = 64;
+const CHUNK: usize = 2048;
+
+/// Freed bytes that are returned to the system at once. The allocator would keep them, and the rows are one large allocation.
+const TRIMMED_BYTES: usize = 32 << 20;
+
+/// Arcs of a rank, in the order in which they arrive.
+pub(crate) struct ArcBuckets {
+    rows: usize,
+    local: Range<u64>,
+    vertices: u64,
+    has_weights: bool,
+    row_bits: u32,
+    target_bits: u32,
+    buckets: Vec<Bucket>,
+    len: usize,
+}
+
+/// The arcs of some rows.
+#[derive(Default)]
+struct Bucket {
+    /// Full chunks, and the last one, which is not.
+    chunks: Vec<Vec<u64>>,
+    /// Their weights.
+    weights: Vec<Vec<u32>>,
+}
+
+impl ArcBuckets {
+    /// For rows of `local` vertices out of `vertices`.
+    pub(crate) fn new(rows: usize, local: Range<u64>, vertices: u64, has_weights: bool) -> Self {
+        let target_bits = u64::BITS - vertices.leading_zeros();
+        let many = (rows as u64).div_ceil(BUCKETS).next_power_of_two().ilog2().max(MIN_ROW_BITS);
+        let row_bits = many.min(u64::BITS - target_bits);
+        let buckets = (0..rows.div_ceil(1 << row_bits)).map(|_| Bucket::default()).collect();
+        Self { rows, local, vertices, has_weights, row_bits, target_bits, buckets, len: 0 }
+    }
+
+    /// Adds arcs.
+    pub(crate) fn extend(&mut self, arcs: &[CooEdge]) {
+        let row_mask = (1 << self.row_bits) - 1;
+        for arc in arcs {
+            // Relative to the first local vertex, local targets sort first and those before it last.
+            let target = match arc.target.checked_sub(self.local.start) {
+                Some(target) => target,
+                None => arc.target + (self.vertices - self.local.start),
+            };
+            let key = u64::from(arc.row & row_mask) << self.target_bits | target;
+            let bucket = &mut self.buckets[(arc.row >> self.row_bits) as usize];
+            push(&mut bucket.chunks, key);
+            if self.has_weights {
+                push(&mut bucket.weights, arc.weight_bits);
+            }
+        }
+        self.len += arcs.len();
+    }
+
+    /// Sorts the rows. With `dedupe`, the lightest one of parallel arcs stays.
+    pub(crate) fn into_rows(self, dedupe: bool) -> Result<SortedRows> {
+        let mut offsets = zeroed::<u64>(self.rows + 1, ROWS_PURPOSE)?;
+        // Before duplicates are removed; memory that is not written takes no pages.
+        let mut targets = with_capacity::<u64>(self.len, ARCS_PURPOSE)?;
+        let mut weight_bits = with_capacity::<u32>(if self.has_weights { self.len } else { 0 }, ARCS_PURPOSE)?;
+        let (mut keys, mut weighted, mut freed) = (Vec::new(), Vec::new(), 0);
+        let target_mask = (1 << self.target_bits) - 1;
+        let Self { local, vertices, target_bits, .. } = self;
+        let target_of = |key: u64| {
+            let target = local.start + (key & target_mask);
+            if target < vertices { target } else { target - vertices }
+        };
+        for (bucket, first_row) in self.buckets.into_iter().zip((0..).step_by(1 << self.row_bits)) {
+            let row_of = |key: u64| first_row + (key >> target_bits) as usize;
+            freed += bucket.chunks.iter().map(|chunk| 8 * chunk.capacity()).sum::<usize>();
+            if self.has_weights {
+                weighted.clear();
+                let weights = bucket.weights.iter().flatten().copied();
+                weighted.extend(bucket.chunks.iter().flatten().copied().zip(weights));
+                drop(bucket);
+                weighted.sort_unstable();
+                if dedupe {
+                    // The first of parallel arcs is the lightest.
+                    weighted.dedup_by_key(|(key, _)| *key);
+                }
+                weighted.iter().for_each(|(key, _)| offsets[row_of(*key) + 1] += 1);
+                targets.extend(weighted.iter().map(|(key, _)| target_of(*key)));
+                weight_bits.extend(weighted.iter().map(|(_, weight)| *weight));
+            } else {
+                keys.clear();
+                bucket.chunks.iter().for_each(|chunk| keys.extend_from_slice(chunk));
+                drop(bucket);
+                keys.sort_unstable();
+                if dedupe {
+                    keys.dedup();
+                }
+                keys.iter().for_each(|key| offsets[row_of(*key) + 1] += 1);
+                targets.extend(keys.iter().map(|key| target_of(*key)));
+            }
+            if freed >= TRIMMED_BYTES {
+                trim_heap();
+                freed = 0;
+            }
+        }
+        for row in 0..self.rows {
+            offsets[row + 1] += offsets[row];
+        }
+        Ok(SortedRows { offsets, targets, weight_bits })
+    }
+}
+
+/// Appends to the last chunk.
+#[inline]
+fn push<T>(chunks: &mut Vec<Vec<T>>, value: T) {
+    match chunks.last_mut() {
+        Some(chunk) if chunk.len() < chunk.capacity() => chunk.push(value),
+        _ => push_to_new_chunk(chunks, value),
+    }
+}
+
+#[cold]
+fn push_to_new_chunk<T>(chunks: &mut Vec<Vec<T>>, value: T) {
+    let len = chunks.last().map_or(FIRST_CHUNK, |chunk| (4 * chunk.len()).min(CHUNK));
+    let mut chunk = Vec::with_capacity(len);
+    chunk.push(value);
+    chunks.push(chunk);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(edges: &[CooEdge], dedupe: bool) -> SortedRows {
+        let mut buckets = ArcBuckets::new(3, 4..7, 10, true);
+        buckets.extend(edges);
+        buckets.into_rows(dedupe).unwrap()
+    }
+
+    fn arc(row: u32, target: u64, weight_bits: u32) -> CooEdge {
+        CooEdge { target, row, weight_bits }
+    }
+
+    #[test]
+    fn local_targets_come_first_and_the_lightest_parallel_edge_stays() {
+        let edges = [arc(2, 1, 0), arc(0, 9, 5), arc(0, 4, 7), arc(0, 9, 3), arc(0, 2, 1), arc(2, 5, 0)];
+        let rows = sorted(&edges, false);
+        assert_eq!((&rows.offsets[..], &rows.targets[..]), (&[0, 4, 4, 6][..], &[4, 9, 9, 2, 5, 1][..]));
+        assert_eq!(rows.weight_bits, [7, 3, 5, 1, 0, 0]);
+        let rows = sorted(&edges, true);
+        assert_eq!((&rows.offsets[..], &rows.targets[..]), (&[0, 3, 3, 5][..], &[4, 9, 2, 5, 1][..]));
+        assert_eq!(rows.weight_bits, [7, 3, 1, 0, 0]);
+    }
+
+    #[test]
+    fn arcs_of_many_buckets_are_those_of_a_sort() {
+        let (rows, first, vertices) = (300_000u64, 1_000_000, (1u64 << 40) + 3);
+        let arcs: Vec<CooEdge> = (0..200_000u64)
+            .map(|number| {
+                let hash = crate::hash::splitmix64(number / 2);
+                arc((hash % rows) as u32, (hash >> 20) % vertices, (number % 3) as u32)
+            })
+            .collect();
+        for has_weights in [false, true] {
+            let mut buckets = ArcBuckets::new(rows as usize, first..first + rows, vertices, has_weights);
+            arcs.chunks(1000).for_each(|some| buckets.extend(some));
+            let sorted = buckets.into_rows(true).unwrap();
+            let mut expected: Vec<(u32, u64, u64, u32)> = arcs
+                .iter()
+                .map(|arc| {
+                    let relative = (arc.target + vertices - first) % vertices;
+                    (arc.row, relative, arc.target, if has_weights { arc.weight_bits } else { 0 })
+                })
+                .collect();
+            expected.sort_unstable();
+            expected.dedup_by_key(|(row, relative, ..)| (*row, *relative));
+            let found = (0..rows as usize).flat_map(|row| sorted.arcs(row).map(move |arc| (row, arc)));
+            let found: Vec<_> =
+                found.map(|(row, arc)| (row as u32, sorted.targets[arc], sorted.weight_bits(arc))).collect();
+            assert!(expected.iter().map(|(row, _, target, weight)| (*row, *target, *weight)).eq(found));
+        }
+    }
+
+    #[test]
+    fn ends_of_rows_are_removed() {
+        let (offsets, targets) = (vec![0, 3, 3, 7, 8], (0..8).collect());
+        let mut rows = SortedRows { offsets, targets, weight_bits: (10..18).collect() };
+        rows.truncate_rows(|_| 0);
+        assert_eq!((&rows.offsets[..], rows.targets.len()), (&[0, 3, 3, 7, 8][..], 8));
+        rows.truncate_rows(|row| [2, 0, 3, 0][row]);
+        assert_eq!((&rows.offsets[..], &rows.targets[..]), (&[0, 1, 1, 2, 3][..], &[0, 3, 7][..]));
+        assert_eq!(rows.weight_bits, [10, 13, 17]);
+    }
+}
