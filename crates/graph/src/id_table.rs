@@ -46,6 +46,12 @@ impl IdTable {
     pub(crate) fn number_all(&mut self, ids: &[u64], mut number: impl FnMut(u32)) -> Result<()> {
         for some in ids.chunks(AT_ONCE) {
             some.iter().for_each(|id| prefetch(&self.slots[self.slot(*id)]));
+            // Mostly the first slot has the number.
+            for id in some {
+                if let Some(known) = self.ids.get(self.slots[self.slot(*id)] as usize) {
+                    prefetch(known);
+                }
+            }
             for &id in some {
                 number(match self.find(id) {
                     Ok(known) => known,

@@ -75,6 +75,21 @@ impl<'a> Lines<'a> {
         Ok(Some((offset, &self.buffer[next..next + length])))
     }
 
+    /// What the buffer has from the next line on, and the bytes of it in which lines may begin. The last line may be incomplete.
+    #[inline]
+    pub(super) fn buffered(&self) -> (&[u8], usize) {
+        let bytes = &self.buffer[self.next..self.filled];
+        let left = self.end.saturating_sub(self.offset);
+        (bytes, usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len())))
+    }
+
+    /// Skips complete lines of the buffer.
+    #[inline]
+    pub(super) fn skip_buffered(&mut self, bytes: usize) {
+        self.next += bytes;
+        self.offset += bytes as u64;
+    }
+
     /// The offset of the next line in the file.
     pub(super) fn offset(&self) -> u64 {
         self.offset

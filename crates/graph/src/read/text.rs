@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::parse::{ParseResult, is_blank, parse_real_weight, parse_vertex, skip_blanks};
 use super::source::SourceFile;
-use super::{FormatReader, Metadata, read_lines};
+use super::{FormatReader, Metadata};
 use crate::edge_batcher::EdgeBatcher;
 use crate::{Edge, Orientation, Result, WeightKind};
 
@@ -62,8 +62,76 @@ impl FormatReader for Text {
 
     fn read_edges(&self, source: &SourceFile, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
         let Some(columns) = self.columns else { return Ok(()) };
-        read_lines(source, range, self.body_offset, None, batcher, |line| parse_edge(line, columns))
+        let mut lines = source.lines(range, self.body_offset)?;
+        loop {
+            let (bytes, begin_before) = lines.buffered();
+            let read = match columns {
+                2 => read_plain_lines::<2>(bytes, begin_before, batcher),
+                _ => read_plain_lines::<3>(bytes, begin_before, batcher),
+            };
+            lines.skip_buffered(read);
+            // One line that is not plain, or not yet complete in the buffer.
+            let Some((at, line)) = lines.next()? else { return Ok(()) };
+            match parse_edge(line, columns) {
+                Ok(Some(edge)) => batcher.push(edge),
+                Ok(None) => {}
+                Err(what) => return Err(source.line_error(at, what)),
+            }
+        }
     }
+}
+
+/// Reads lines as programs write them: two vertices, and a weight if there are three columns, with one separator between them.
+/// Ends at the first other line, or where lines may no longer begin. Returns the bytes that were read.
+#[inline]
+fn read_plain_lines<const COLUMNS: usize>(bytes: &[u8], begin_before: usize, batcher: &mut EdgeBatcher<'_>) -> usize {
+    let mut begin = 0;
+    while begin < begin_before {
+        let mut rest = &bytes[begin..];
+        let mut edge = Edge::new(0, 0);
+        let Some(from) = plain_vertex(&mut rest) else { return begin };
+        if !plain_separator(&mut rest) {
+            return begin;
+        }
+        let Some(to) = plain_vertex(&mut rest) else { return begin };
+        (edge.from, edge.to) = (from, to);
+        if COLUMNS == 3 {
+            if !plain_separator(&mut rest) {
+                return begin;
+            }
+            let is_in_token = |byte: &u8| !is_blank(*byte) && !is_separator(*byte) && *byte != b'\n';
+            let length = rest.iter().take_while(|byte| is_in_token(byte)).count();
+            let (token, after) = rest.split_at(length);
+            let Ok(weight) = parse_real_weight(token) else { return begin };
+            (edge.weight, rest) = (weight, after);
+        }
+        rest = match rest {
+            [b'\n', rest @ ..] | [b'\r', b'\n', rest @ ..] => rest,
+            _ => return begin,
+        };
+        batcher.push(edge);
+        begin = bytes.len() - rest.len();
+    }
+    begin
+}
+
+/// A vertex of up to 19 digits: all of these are below 2^64.
+#[inline(always)]
+fn plain_vertex(rest: &mut &[u8]) -> Option<u64> {
+    let (mut number, mut length) = (0_u64, 0);
+    while let Some(digit @ 0..=9) = rest.get(length).map(|byte| byte.wrapping_sub(b'0')) {
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        length += 1;
+    }
+    *rest = &rest[length..];
+    (1..=19).contains(&length).then_some(number)
+}
+
+#[inline(always)]
+fn plain_separator(rest: &mut &[u8]) -> bool {
+    let [b' ' | b'\t' | b',' | b';', after @ ..] = rest else { return false };
+    *rest = after;
+    true
 }
 
 /// Parses an edge of 2 or 3 columns; `None` if the line is empty or a comment.
@@ -178,6 +246,52 @@ mod tests {
             assert_eq!(parse_edge(line.as_bytes(), 3), weighted(1, 2, 0.5), "{line:?}");
         }
         assert_eq!(parse_edge(b"8589934592 18446744073709551614", 2), weighted(1 << 33, u64::MAX - 1, 1.0));
+    }
+
+    /// Lines that are read at once are those that are also edges one by one; others are left to `parse_edge`.
+    #[test]
+    fn plain_lines_are_read_as_others() {
+        let plain = |text: &str, columns: usize| {
+            let mut edges = Vec::new();
+            let mut sink = |some: &[Edge]| edges.extend_from_slice(some);
+            let mut batcher = EdgeBatcher::new(&mut sink);
+            let read = match columns {
+                2 => read_plain_lines::<2>(text.as_bytes(), text.len(), &mut batcher),
+                _ => read_plain_lines::<3>(text.as_bytes(), text.len(), &mut batcher),
+            };
+            batcher.finish();
+            (read, edges)
+        };
+        for (line, columns) in
+            [("1 2", 2), ("1\t9999999999999999999\r", 2), ("0001,02", 2), ("1;2", 2), ("1 2 0.5", 3), ("3,4,1e-3\r", 3)]
+        {
+            let text = format!("{line}\n");
+            let (read, edges) = plain(&text, columns);
+            assert_eq!(read, text.len(), "{line:?}");
+            assert_eq!(Ok(Some(edges[0])), parse_edge(line.as_bytes(), columns), "{line:?}");
+        }
+        for (line, columns) in [
+            ("1 2", 3),
+            ("1 2 3", 2),
+            ("1  2", 2),
+            ("1 2 ", 2),
+            ("# 1", 2),
+            ("", 2),
+            ("18446744073709551614 2", 2),
+            ("1 -2", 2),
+            ("1,,2", 2),
+            ("1 2 x", 3),
+            ("1 2 -1", 3),
+            ("1 2 3 4", 3),
+        ] {
+            assert_eq!(
+                plain(&format!("7 8{}\n{line}\n", if columns == 3 { " 1" } else { "" }), columns).1.len(),
+                1,
+                "{line:?}"
+            );
+        }
+        // Without its end a line may go on.
+        assert_eq!(plain("1 2\n3 4", 2).0, 4);
     }
 
     #[test]
