@@ -74,6 +74,11 @@ const PEER: Source = Source { name: "randomaccess_peer", text: include_str!("ran
 
 impl RandomAccessBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let has_refinements = |program: &Program| program.refinements.is_some();
+        ensure!(
+            !self.all_refinements || !self.algorithms.iter().any(has_refinements),
+            "--all-refinements is for algorithms without refinements of their own"
+        );
         if !self.paper.is_empty() || !self.scaling.is_empty() {
             return self.simulate();
         }

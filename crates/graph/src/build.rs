@@ -239,7 +239,13 @@ impl<W: EdgeWeight> Graph<W> {
         let rows = layout.num_local(layout.rank());
         let first = layout.first_global_id(layout.rank());
         let local = first..first + rows as u64;
-        let sort = |arcs: ArcBuckets| arcs.into_rows(options.dedupe);
+        // Ranks of one process share a heap, so one of them trims it.
+        let trims = match comm.engine() {
+            "sim" => false,
+            "threads" => comm.rank() == 0,
+            _ => true,
+        };
+        let sort = |arcs: ArcBuckets| arcs.into_rows(options.dedupe, trims);
         let (mut out_edges, in_edges) = match input {
             Input::Source(edges) if sorted_input::is_applicable(edges, options) => {
                 (sorted_input::read_csr::<W>(comm, local.clone(), edges, options)?, None)
@@ -275,12 +281,9 @@ impl<W: EdgeWeight> Graph<W> {
         let (out_edges, in_edges, delegates) = agree(comm, compressed)?;
         let hubs = Hubs::new(hub_list, delegates);
         let num_arcs = comm.allreduce_one(out_edges.num_arcs() + hubs.delegates().num_arcs(), Sum)?;
-        // COO arcs took several times the memory of the CSR. Ranks of one process share a heap, so one of them trims
-        // it.
-        match comm.engine() {
-            "sim" => {}
-            "threads" if comm.rank() > 0 => {}
-            _ => trim_heap(),
+        // Arcs took several times the memory of the CSR.
+        if trims {
+            trim_heap();
         }
         Ok(Self { comm: comm.clone(), layout, view, out_edges, in_edges, hubs, symmetric, num_arcs })
     }

@@ -13,6 +13,7 @@ use treepie_base::memory::filled;
 use treepie_base::{Pod, Rank};
 use treepie_comm::Comm;
 
+use crate::agree::agree;
 use crate::csr::{CooEdge, Csr, CsrEdge, VALUES_PURPOSE};
 use crate::sorted_rows::{ArcBuckets, SortedRows};
 use crate::{Bitmap, EdgeWeight, Error, Result, VertexLayout};
@@ -179,7 +180,7 @@ pub(crate) fn delegate_hubs(
         hubs.next_if(|hub| hub.local_index as usize == row).map_or(0, |hub| hub.num_delegated as usize)
     });
     // The owner of the hub has already removed parallel arcs, if asked to.
-    let delegates = received.into_rows(false)?;
+    let delegates = agree(comm, received.into_rows(false, false).map_err(Error::from))?;
     Ok((list, delegates))
 }
 
@@ -215,7 +216,7 @@ fn find_hubs<'a>(
         }
     };
     let local: Vec<Hub> = local_indices.iter().enumerate().map(hub).collect();
-    let mut is_hub = Bitmap::try_new(rows)?;
+    let mut is_hub = agree(comm, Bitmap::try_new(rows).map_err(Error::from))?;
     local_indices.iter().for_each(|local_index| is_hub.set(*local_index));
     let global_ids: Vec<u64> =
         local_indices.iter().map(|local_index| layout.first_global_id(layout.rank()) + *local_index as u64).collect();

@@ -24,11 +24,16 @@ const AT_ONCE: usize = 16;
 pub(crate) struct IdTable {
     ids: Vec<u64>,
     slots: Vec<u32>,
+    max: usize,
 }
 
 impl IdTable {
     pub(crate) fn new() -> Self {
-        Self { ids: Vec::new(), slots: vec![EMPTY; MIN_SLOTS] }
+        Self::with_max(EMPTY as usize)
+    }
+
+    fn with_max(max: usize) -> Self {
+        Self { ids: Vec::new(), slots: vec![EMPTY; MIN_SLOTS], max }
     }
 
     /// The ids, in the order of their numbers.
@@ -83,8 +88,11 @@ impl IdTable {
 
     #[inline(never)]
     fn insert(&mut self, id: u64, mut slot: usize) -> Result<u32> {
-        if self.ids.len() == EMPTY as usize {
-            return Err(Error::Input(format!("a rank reads more than {EMPTY} different vertices; use more ranks")));
+        if self.ids.len() == self.max {
+            let max = self.max;
+            return Err(Error::Input(format!(
+                "a rank has to look up more than {max} different vertices: use more ranks"
+            )));
         }
         if 2 * self.ids.len() >= self.slots.len() {
             self.slots = filled(EMPTY, 2 * self.slots.len(), PURPOSE)?;
@@ -124,5 +132,14 @@ mod tests {
         second.reverse();
         assert_eq!((first, table.ids()), (second, &ids[..]));
         assert_eq!((table.get(ids[7]), table.get(u64::MAX)), (Some(7), None));
+    }
+
+    #[test]
+    fn ids_are_bounded() {
+        let mut table = IdTable::with_max(3);
+        assert_eq!(table.number_all(&[5, 6, 5, 7], |_| {}), Ok(()));
+        assert_eq!(table.number_all(&[6, 7], |_| {}), Ok(()));
+        let refused = table.number_all(&[8], |_| {}).unwrap_err().to_string();
+        assert!(refused.contains("more than 3 different vertices: use more ranks"), "{refused}");
     }
 }

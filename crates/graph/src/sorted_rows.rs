@@ -1,8 +1,8 @@
 //! Sorted rows of global ids: what becomes the CSR of a rank, by way of buckets of rows.
 //!
 //! An arc that arrives goes to the bucket of its row, as a key of 8 bytes: the row within the bucket, and the target. Keys of a
-//! bucket are sorted within the cache, so that neither rows nor arcs are visited in random order in memory, and their memory is
-//! freed before the next bucket is sorted.
+//! bucket, which mostly fit the cache, are sorted, so that neither rows nor arcs are visited in random order in memory, and their
+//! memory is freed before the next bucket is sorted.
 
 use std::ops::Range;
 
@@ -66,18 +66,17 @@ impl SortedRows {
     }
 }
 
-/// Buckets of a rank with many rows.
+/// Buckets of a rank, at most.
 const BUCKETS: u64 = 512;
 
-/// log2 of the rows of a bucket, at least.
-const MIN_ROW_BITS: u32 = 8;
-
 /// Keys of a chunk: the first ones of a bucket, and all others.
-const FIRST_CHUNK: usize = 64;
+const FIRST_CHUNK: usize = 8;
 const CHUNK: usize = 2048;
 
-/// Freed bytes that are returned to the system at once. The allocator would keep them, and the rows are one large allocation.
-const TRIMMED_BYTES: usize = 32 << 20;
+/// Freed memory is returned to the system this often, and not where it is less than so many bytes. The allocator would keep it,
+/// and the rows are one large allocation.
+const TRIMS: usize = 8;
+const TRIMMED_BYTES: usize = 16 << 20;
 
 /// Arcs of a rank, in the order in which they arrive.
 pub(crate) struct ArcBuckets {
@@ -104,8 +103,7 @@ impl ArcBuckets {
     /// For rows of `local` vertices out of `vertices`.
     pub(crate) fn new(rows: usize, local: Range<u64>, vertices: u64, has_weights: bool) -> Self {
         let target_bits = u64::BITS - vertices.leading_zeros();
-        let many = (rows as u64).div_ceil(BUCKETS).next_power_of_two().ilog2().max(MIN_ROW_BITS);
-        let row_bits = many.min(u64::BITS - target_bits);
+        let row_bits = (rows as u64).div_ceil(BUCKETS).max(1).next_power_of_two().ilog2().min(u64::BITS - target_bits);
         let buckets = (0..rows.div_ceil(1 << row_bits)).map(|_| Bucket::default()).collect();
         Self { rows, local, vertices, has_weights, row_bits, target_bits, buckets, len: 0 }
     }
@@ -129,8 +127,11 @@ impl ArcBuckets {
         self.len += arcs.len();
     }
 
-    /// Sorts the rows. With `dedupe`, the lightest one of parallel arcs stays.
-    pub(crate) fn into_rows(self, dedupe: bool) -> Result<SortedRows> {
+    /// Sorts the rows. With `dedupe`, the lightest one of parallel arcs stays. If it `trims`, freed memory is returned to the
+    /// system.
+    pub(crate) fn into_rows(self, dedupe: bool, trims: bool) -> Result<SortedRows> {
+        let all_bytes = self.len * if self.has_weights { 12 } else { 8 };
+        let trimmed_bytes = if trims { TRIMMED_BYTES.max(all_bytes / TRIMS) } else { usize::MAX };
         let mut offsets = zeroed::<u64>(self.rows + 1, ROWS_PURPOSE)?;
         // Before duplicates are removed; memory that is not written takes no pages.
         let mut targets = with_capacity::<u64>(self.len, ARCS_PURPOSE)?;
@@ -145,6 +146,7 @@ impl ArcBuckets {
         for (bucket, first_row) in self.buckets.into_iter().zip((0..).step_by(1 << self.row_bits)) {
             let row_of = |key: u64| first_row + (key >> target_bits) as usize;
             freed += bucket.chunks.iter().map(|chunk| 8 * chunk.capacity()).sum::<usize>();
+            freed += bucket.weights.iter().map(|chunk| 4 * chunk.capacity()).sum::<usize>();
             if self.has_weights {
                 weighted.clear();
                 let weights = bucket.weights.iter().flatten().copied();
@@ -169,7 +171,7 @@ impl ArcBuckets {
                 keys.iter().for_each(|key| offsets[row_of(*key) + 1] += 1);
                 targets.extend(keys.iter().map(|key| target_of(*key)));
             }
-            if freed >= TRIMMED_BYTES {
+            if freed >= trimmed_bytes {
                 trim_heap();
                 freed = 0;
             }
@@ -205,7 +207,7 @@ mod tests {
     fn sorted(edges: &[CooEdge], dedupe: bool) -> SortedRows {
         let mut buckets = ArcBuckets::new(3, 4..7, 10, true);
         buckets.extend(edges);
-        buckets.into_rows(dedupe).unwrap()
+        buckets.into_rows(dedupe, false).unwrap()
     }
 
     fn arc(row: u32, target: u64, weight_bits: u32) -> CooEdge {
@@ -235,7 +237,7 @@ mod tests {
         for has_weights in [false, true] {
             let mut buckets = ArcBuckets::new(rows as usize, first..first + rows, vertices, has_weights);
             arcs.chunks(1000).for_each(|some| buckets.extend(some));
-            let sorted = buckets.into_rows(true).unwrap();
+            let sorted = buckets.into_rows(true, true).unwrap();
             let mut expected: Vec<(u32, u64, u64, u32)> = arcs
                 .iter()
                 .map(|arc| {

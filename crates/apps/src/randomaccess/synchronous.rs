@@ -136,23 +136,6 @@ impl Synchronous {
 
     /// All updates of a stream; `max_count` is the number of updates of the rank that has most. Returns the pace of most rounds.
     pub(super) fn run(&mut self, stream: &mut Stream, max_count: u64, work: &mut Work<'_>) -> Result<Pace> {
-        let result = self.try_run(stream, max_count, work);
-        if result.is_err() {
-            self.abandon();
-        }
-        result
-    }
-
-    /// Forgets the operations of a round that failed, whose receives may be active.
-    fn abandon(&mut self) {
-        for round in &mut self.rounds {
-            round.receives.iter_mut().for_each(|receives| *receives = StageReceives::default());
-        }
-        self.link.sends.clear();
-        self.link.continued.clear();
-    }
-
-    fn try_run(&mut self, stream: &mut Stream, max_count: u64, work: &mut Work<'_>) -> Result<Pace> {
         let mut left = max_count;
         // Without stages there is nothing to overlap with.
         let overlaps = self.refinements.overlap && !self.stages.is_empty();

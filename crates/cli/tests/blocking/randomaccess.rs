@@ -11,8 +11,9 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["Run::update, by buckets"], |t| updates(t, "buffered_async")),
     Call::new(&["Run::update, by active messages"], |t| updates(t, "am")),
     Call::new(&["Run::verify"], |t| {
-        let mut run = prepared(t, "auto")?;
-        t.fails(|| run.verify())
+        let mut run = settings("auto").prepare(t.world)?;
+        let result = run.update()?;
+        t.fails(|| run.verify(result.clone()))
     }),
     Call::new(&["Run::changed_words"], |t| {
         let run = prepared(t, "auto")?;

@@ -70,9 +70,9 @@ pub(crate) fn splits_on_mpich(limit: usize) {
     (2..=limit).for_each(|ranks| mpi(MPICH, ranks, &[SPLITS], &[]));
 }
 
-/// In short runs only 3, 4 and 8 ranks.
+/// In short runs only 2, 3, 4 and 8 ranks.
 fn few_counts(limit: usize) -> impl Iterator<Item = usize> {
-    (2..=limit).filter(|ranks| is_long_run() || [3, 4, 8].contains(ranks))
+    (2..=limit).filter(|ranks| is_long_run() || [2, 3, 4, 8].contains(ranks))
 }
 
 pub(crate) fn randomaccess_on_openmpi(limit: usize) {

@@ -134,7 +134,9 @@ impl BufferedEdges {
     pub(super) fn drain(self, global_ids: &[u64], sink: &mut dyn FnMut(&[Edge])) {
         const BATCH: usize = 1024;
         let mut batch = Vec::with_capacity(BATCH);
-        for Chunk { edges, weights } in self.chunks {
+        let Self { ids, chunks, .. } = self;
+        drop(ids);
+        for Chunk { edges, weights } in chunks {
             let mut weights = weights.into_iter();
             for some in edges.chunks(BATCH) {
                 batch.clear();

@@ -2,6 +2,7 @@
 //! delays.
 
 mod partition;
+mod reverse_edges;
 mod saved;
 
 use std::fs;

@@ -222,7 +222,7 @@ fn a_lost_rank_is_an_error_everywhere() {
     }
 }
 
-/// What a rank had posted when another one failed is forgotten: the next call is an error, too.
+/// Whatever a rank had posted when another one failed, the next call is an error, too.
 #[test]
 fn a_run_that_failed_keeps_failing() {
     for refinements in ["none", "mod7", "persistent", "persistent,prepost,overlap"] {
