@@ -323,7 +323,7 @@ fn table_4(machine: &Machine, records: &mut Records) -> anyhow::Result<()> {
 
 /// Memory of the simulated ranks of an algorithm: a stack and lists of each, and receives or buffers for its peers.
 fn memory(algorithm: &Algorithm, ranks: u32) -> f64 {
-    const RANK: f64 = 130e3;
+    const RANK: f64 = 155e3;
     let peer = match algorithm {
         Algorithm::BufferedAsync => 170.0,
         Algorithm::ActiveMessages(_) => 400.0,
