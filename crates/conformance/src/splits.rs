@@ -229,10 +229,8 @@ fn many(comm: &Comm) -> Outcome {
         }
     }
     // A leak of few communicators may hide in memory that the allocator retains.
-    // Each that leaked would take a few hundred bytes or more.
-    if let (Some(before), Some(after), true) = (early_memory, resident_memory(), rounds >= 2000) {
-        let allowed = (256 << 10).max((2 << 20) * u64::from(rounds) / 10_000);
-        check!(after < before + allowed, "{before} bytes became {after} after {rounds} communicators");
+    if let (Some(before), Some(after), true) = (early_memory, resident_memory(), rounds >= 10_000) {
+        check!(after < before + (2 << 20), "{before} bytes became {after} after {rounds} communicators");
     }
     Ok(())
 }

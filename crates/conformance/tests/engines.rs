@@ -39,9 +39,8 @@ const MUCH: &str = "splits/,exchanges/,nonblocking,in-flight,collectives/,active
 /// Cases of long messages.
 const LONG_MESSAGES: &str = "collectives/,world/,sizes/,elements/,truncation/,synchronous/,windows/,scopes/,very-large";
 
-/// The number of cycles of `splits/many`; fewer in short runs where a cycle takes milliseconds.
+/// The number of cycles of `splits/many`.
 const TEN_THOUSAND: [(&str, &str); 1] = [("TREEPIE_CYCLES", "10000")];
-const TWO_THOUSAND: [(&str, &str); 1] = [("TREEPIE_CYCLES", "2000")];
 
 /// A world of one, without a launcher.
 fn alone(ranks: usize) {
@@ -157,8 +156,8 @@ fn world_on_threads(ranks: usize) {
 }
 
 /// Checks that communicators leak no memory.
-fn many_splits_on_shm(ranks: usize) {
-    suite(SHM, ranks, "splits/many", if is_long_run() { &TEN_THOUSAND } else { &TWO_THOUSAND });
+fn ten_thousand_splits_on_shm(ranks: usize) {
+    suite(SHM, ranks, "splits/many", &TEN_THOUSAND);
 }
 
 /// Checked mode on all communicators of the world.
@@ -272,7 +271,7 @@ runs! {
     world_on_threads_64: world_on_threads(64);
     world_on_threads_65: world_on_threads(65);
     splits_on_shm_up_to_8: splits_on_shm(8);
-    many_splits_on_shm_6: many_splits_on_shm(6);
+    ten_thousand_splits_on_shm_6: ten_thousand_splits_on_shm(6);
     splits_on_openmpi_8: splits_on_openmpi(8);
     splits_on_mpich_8: splits_on_mpich(8);
     simulated_shared_tables_6: simulated_shared_tables(6);
