@@ -73,8 +73,8 @@ const BUCKETS: u64 = 512;
 const FIRST_CHUNK: usize = 8;
 const CHUNK: usize = 2048;
 
-/// Freed memory is returned to the system this often, and not where it is less than so many bytes. The allocator would keep it,
-/// and the rows are one large allocation.
+/// How often freed memory is returned to the system, and the least number of bytes at a time. The allocator would keep it, and
+/// the rows are one large allocation.
 const TRIMS: usize = 8;
 const TRIMMED_BYTES: usize = 16 << 20;
 
