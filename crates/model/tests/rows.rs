@@ -1,4 +1,4 @@
-//! The rows of the papers' numbers that the tests of `model` and `sim`, and one of `graph`, assert, by file.
+//! The rows of the papers' numbers that the tests of `model` and `sim`, and of two files of other crates, assert, by file.
 //!
 //! | file | rows |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | `sim/tests/oracles_wide_area.rs` | C20, C21, C23 |
 //! | `sim/tests/memory.rs` | G03 |
 //! | `graph/src/generate/balanced.rs` | A25 |
+//! | `treepie/tests/programs/randomaccess.rs` | B13 to B15, B21, B22 |
 //!
 //! Some are asserted in part, and others not at all: `docs/models.md` has which, and why. Tests compare this table with
 //! the ids in the names and messages of the tests, and the tables there with all rows that there are. An id in
@@ -116,8 +117,9 @@ fn the_list_is_complete() {
             }
         }
     }
-    let elsewhere = "graph/src/generate/balanced.rs";
-    found.insert(elsewhere.to_owned(), asserted(&std::fs::read_to_string(crates.join(elsewhere)).unwrap()));
+    for elsewhere in ["graph/src/generate/balanced.rs", "treepie/tests/programs/randomaccess.rs"] {
+        found.insert(elsewhere.to_owned(), asserted(&std::fs::read_to_string(crates.join(elsewhere)).unwrap()));
+    }
     found.retain(|_, rows| !rows.is_empty());
     let listed = listed();
     for file in listed.keys().chain(found.keys()) {
