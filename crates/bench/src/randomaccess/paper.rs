@@ -453,6 +453,18 @@ mod tests {
         }
     }
 
+    /// What is refused before it exhausts the memory, as far as it was measured: 11 GB for 65,536 ranks of hypercube, 18 GB in
+    /// three dimensions, 17 GB for 32,768 in two.
+    #[test]
+    fn memory_of_simulated_ranks_is_estimated() {
+        for (id, ranks, measured) in
+            [("hypercube", 65_536, 11.3e9), ("alltoall_3d", 65_536, 18.2e9), ("alltoall_2d", 32_768, 17.4e9)]
+        {
+            let estimated = memory(&id.parse().unwrap(), ranks);
+            assert!((0.9..1.5).contains(&(estimated / measured)), "{id} on {ranks}: {estimated} instead of {measured}");
+        }
+    }
+
     /// With more ranks, grids of more dimensions are faster.
     #[test]
     fn dimensions_cross() {

@@ -44,7 +44,6 @@ fn mistyped_words_get_a_suggestion() {
         (&["bench", "randomaccess", "--scaling", "8", "--repeat", "2"], "cannot be used with '--repeat"),
         (&["bench", "randomaccess", "--scaling", "8", "--algorithms", "am/mod3"], "am has no refinements"),
         (&["bench", "randomaccess", "--scaling", "8", "--algorithms", "hypercube/base"], "have no pages"),
-        (&["bench", "randomaccess", "--scaling", "131072"], "131072 simulated ranks of alltoall_3d need"),
         (&["bench", "randomaccess", "--against", "hpcc", "--table-log2", "12,13"], "choose one table"),
         (&["randomaccess", "--memory-fraction", "2"], "--memory-fraction must be above 0 and at most 1"),
         (&["bench", "bfs", "--protocols", "exchange/nbz"], "`treepie algorithms exchange` lists them"),
