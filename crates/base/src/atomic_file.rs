@@ -23,6 +23,9 @@ use rustix::io::Errno;
 use temporaries::TemporaryFileEntry;
 pub use temporaries::{TEMPORARIES_VAR, TemporaryFileList};
 
+/// The path of standard output, or of standard input where a file is read. A file of this name is `./-`.
+pub const STANDARD_STREAM: &str = "-";
+
 /// The limit of symbolic links, as the kernel's.
 const MAX_SYMLINKS: usize = 40;
 
@@ -34,7 +37,7 @@ const MAX_NAME_CHARS: usize = 40;
 
 /// A file that is being written. Unless it is [committed](Self::commit), nothing is left of it.
 ///
-/// What is not a regular file, such as `/dev/stdout` or a FIFO, is written to directly.
+/// What is not a regular file, such as `/dev/stdout` or a FIFO, is written to directly; `-` is standard output.
 ///
 /// ```
 /// use std::io::Write;
@@ -69,6 +72,10 @@ impl AtomicFile {
     /// Begins a file that will replace `path`, if that can be written. A symbolic link stays, and its target is
     /// replaced; owner and mode stay, too, and those of a new file follow the umask.
     pub fn create(path: &Path) -> io::Result<Self> {
+        if path == Path::new(STANDARD_STREAM) {
+            let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            return Ok(Self { file, kind: FileKind::Stream });
+        }
         let target = match resolve(path)? {
             Target::Stream(file) => return Ok(Self { file, kind: FileKind::Stream }),
             Target::File(target) => target,

@@ -28,7 +28,7 @@ mod suggest;
 pub mod units;
 mod yielding;
 
-pub use atomic_file::AtomicFile;
+pub use atomic_file::{AtomicFile, STANDARD_STREAM};
 pub use bytemuck::{Pod, Zeroable};
 pub use bytes::Bytes;
 pub use clock::monotonic_nanos;

@@ -39,13 +39,14 @@ mod weak_scaling;
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use treepie_base::environment;
+use treepie_base::{STANDARD_STREAM, environment};
 use treepie_emulation::Emulation;
 
 pub use harness::case::Case;
@@ -144,10 +145,46 @@ pub fn ensure_unset(variable: &str, option: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a line to standard output. Exits if the reader has closed the pipe.
+/// Where this process prints what people read: the value of a [`Summary`].
+static SUMMARY: AtomicU8 = AtomicU8::new(Summary::StandardOutput as u8);
+
+/// Where what people read is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// The default.
+    StandardOutput,
+    /// As standard output has results that programs read.
+    StandardError,
+    /// Nowhere.
+    None,
+}
+
+impl Summary {
+    /// Prints it there from now on.
+    pub fn set(self) {
+        SUMMARY.store(self as u8, Ordering::Relaxed);
+    }
+
+    /// Leaves standard output to results, if this is the path of an output file that means it.
+    pub fn leave_standard_output_to(path: Option<&Path>) {
+        if path == Some(Path::new(STANDARD_STREAM)) && SUMMARY.load(Ordering::Relaxed) == Self::StandardOutput as u8 {
+            Self::StandardError.set();
+        }
+    }
+}
+
+/// Prints a line for people. Exits if the reader has closed the pipe.
 #[doc(hidden)]
 pub fn print_line(line: fmt::Arguments<'_>) {
-    if let Err(error) = writeln!(std::io::stdout(), "{line}") {
+    let summary = SUMMARY.load(Ordering::Relaxed);
+    let printed = if summary == Summary::StandardOutput as u8 {
+        writeln!(std::io::stdout(), "{line}")
+    } else if summary == Summary::StandardError as u8 {
+        writeln!(std::io::stderr(), "{line}")
+    } else {
+        Ok(())
+    };
+    if let Err(error) = printed {
         if error.kind() != ErrorKind::BrokenPipe {
             diagnostics::print_error(&format!("cannot write to standard output: {error}"));
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use treepie_base::AtomicFile;
 
 use crate::harness::statistics::{PairedRatio, interquartile_range, median};
-use crate::machine;
+use crate::{Summary, machine};
 
 /// One measured figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,6 +145,7 @@ impl Records {
     /// Opens the file.
     pub fn create(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self { file: RecordFile::None, path: PathBuf::new() }) };
+        Summary::leave_standard_output_to(Some(path));
         let file = AtomicFile::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { file: RecordFile::Empty(file), path: path.to_owned() })
     }

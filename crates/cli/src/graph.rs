@@ -7,12 +7,13 @@ mod answer;
 mod input;
 mod kernel;
 mod roots;
+mod streams;
 mod teps;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use treepie::am::{Config, Detector};
@@ -21,12 +22,15 @@ use treepie::graph::components::ComponentMethod;
 use treepie::graph::pagerank::{PageRankMethod, PageRankOptions};
 use treepie::graph::{AmConfig, OutputFormat};
 use treepie::{Comm, Max};
+use treepie_base::STANDARD_STREAM;
 
 use crate::run;
 use answer::Answer;
 use input::{Input, Source};
+use streams::InputFiles;
+use treepie_bench::diagnostics::with_causes;
 use treepie_bench::record::{Better, Record, Records};
-use treepie_bench::{EmulationOption, machine};
+use treepie_bench::{EmulationOption, Summary, machine};
 
 /// Run a graph algorithm on a graph from a file or a generator
 ///
@@ -79,12 +83,15 @@ pub(crate) struct GraphCommand {
     /// Run the Graph 500 benchmark: 64 verified roots, and its output format (bfs and sssp, with --kronecker)
     #[arg(long, requires = "kronecker")]
     graph500: bool,
-    /// Write one line per vertex, with its external id, to this file (.txt, .csv or .npy)
+    /// Write one line per vertex, with its id in the input, to this file (.txt, .csv or .npy; `-` is standard output)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Also write the result to this file, as a JSON line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Print no summary
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -210,6 +217,7 @@ impl GraphCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         if !machine::is_rank() {
             self.check()?;
+            self.input.check_files()?;
             let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
             if ranks > 1 {
                 run::check_limits(ranks, &EmulationOption::default())?;
@@ -242,6 +250,13 @@ impl GraphCommand {
             !self.graph500 || matches!(self.kernel, Kernel::Bfs | Kernel::Sssp),
             "Graph 500 has bfs and sssp, not {kernel}"
         );
+        for (option, is_given) in [("--style", self.style.is_some()), ("--config", self.config.is_some())] {
+            let by = self.method().map_or_else(String::new, |method| format!(" by {}", method.name()));
+            ensure!(
+                !is_given || self.sends_messages(),
+                "{option} is for active messages, which {kernel}{by} does not send"
+            );
+        }
         ensure!(!self.weighted || self.kernel == Kernel::Bc, "--weighted is for bc, not for {kernel}");
         ensure!(self.delta.is_none_or(|delta| delta > 0.0 && delta.is_finite()), "--delta must be a positive length");
         let has_lengths = self.kernel == Kernel::Sssp || self.weighted;
@@ -259,9 +274,7 @@ impl GraphCommand {
         ] {
             ensure!(!is_given || self.kernel == Kernel::Pagerank, "{option} is for pagerank, not for {kernel}");
         }
-        if let Some(output) = &self.output {
-            OutputFormat::guess(output)?;
-        }
+        self.output_format()?;
         self.am_config()?;
         self.input.check()
     }
@@ -277,6 +290,15 @@ impl GraphCommand {
         }
     }
 
+    /// The format of the output file, if there is one.
+    fn output_format(&self) -> anyhow::Result<Option<OutputFormat>> {
+        let format = |output: &PathBuf| match output.as_path() {
+            path if path == Path::new(STANDARD_STREAM) => Ok(OutputFormat::Text),
+            path => OutputFormat::guess(path),
+        };
+        Ok(self.output.as_ref().map(format).transpose()?)
+    }
+
     fn am_config(&self) -> anyhow::Result<AmConfig> {
         let style = self.style.map(|style| match style {
             Style::Am => "style=am",
@@ -288,30 +310,47 @@ impl GraphCommand {
         Ok(AmConfig { config, detector: Detector::Auto })
     }
 
+    /// Whether the algorithm sends active messages.
+    fn sends_messages(&self) -> bool {
+        !matches!(
+            self.method(),
+            Some(
+                Method::Bfs(BfsMethod::DirectionOptimizing | BfsMethod::SparseExchange)
+                    | Method::PageRank(PageRankMethod::Pull)
+            )
+        )
+    }
+
     fn method(&self) -> Option<Method> {
         let can = |method: &Method| self.input.split.is_none() || self.kernel.supports_split_vertices(Some(*method));
         self.method.or(self.kernel.methods().into_iter().find(can))
     }
 
     /// Opens the files: the local part, which may fail on one rank only.
-    fn open_files(&self, world: &Comm) -> anyhow::Result<(Records, Source)> {
+    fn open_files(&self, world: &Comm, files: &InputFiles) -> anyhow::Result<(Records, Source)> {
         if let Some(ranks) = self.ranks {
             ensure!(ranks as usize == world.size(), "-n {ranks}, but this job has {} ranks", world.size());
         }
         self.check()?;
+        if self.quiet {
+            Summary::None.set();
+        }
+        Summary::leave_standard_output_to(self.output.as_deref());
         let records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0))?;
-        Ok((records, self.input.open()?))
+        Ok((records, self.input.open(files)?))
     }
 
     /// Builds the graph, runs the algorithm and reports.
     fn answer(&self, world: &Comm) -> anyhow::Result<()> {
         let is_root = world.rank() == 0;
+        let files = InputFiles::new(world, self.input.files())?;
+        let renamed = |error: anyhow::Error| anyhow!(files.rename(with_causes(&error)));
         // A file may be missing on some hosts only.
-        let (mut records, source) = run::agree(world, self.open_files(world))?;
-        let answer = kernel::run_kernel(self, world, source)?;
+        let (mut records, source) = run::agree(world, self.open_files(world, &files)).map_err(renamed)?;
+        let answer = kernel::run_kernel(self, world, source).map_err(renamed)?;
         let memory = world.allreduce(&[machine::peak_memory().unwrap_or(0)], Max)?[0];
-        if let Some(output) = &self.output {
-            answer.write(world, output)?;
+        if let Some((output, format)) = self.output.as_ref().zip(self.output_format()?) {
+            answer.write(world, output, format)?;
         }
         if !is_root {
             return Ok(());
@@ -322,7 +361,7 @@ impl GraphCommand {
             answer.print(memory)
         }
         records.write(&answer.record(memory, self.record(world, &answer)))?;
-        Ok(())
+        answer.failure.map_or(Ok(()), |why| bail!(why))
     }
 
     fn record(&self, world: &Comm, answer: &Answer) -> Record {

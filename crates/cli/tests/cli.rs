@@ -17,6 +17,8 @@ mod emulation;
 mod exchange;
 #[path = "cli/graph.rs"]
 mod graph;
+#[path = "cli/graph_input.rs"]
+mod graph_input;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
 #[path = "cli/mpi.rs"]

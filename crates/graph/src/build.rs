@@ -71,7 +71,7 @@ impl<'a> Input<'a> {
     }
 
     /// Passes this rank's part of the edges to `sink`, with global ids instead of external ones.
-    fn read(self, layout: &VertexLayout, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+    fn read(self, comm: &Comm, layout: &VertexLayout, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
         let source = match self {
             Input::Source(source) => source,
             Input::Buffered(edges, global_ids) => {
@@ -81,7 +81,7 @@ impl<'a> Input<'a> {
         };
         let (mut batch, mut fault) = (Vec::new(), Ok(()));
         let global_id = |external_id| layout.global_id(external_id).ok_or_else(|| outside(external_id, layout));
-        let outcome = source.read_part(layout.rank(), layout.num_ranks(), &mut |some| {
+        let outcome = source.read_together(comm, &mut |some| {
             if fault.is_ok() {
                 batch.clear();
                 fault = some.iter().try_for_each(|edge| {
@@ -98,8 +98,8 @@ impl<'a> Input<'a> {
 
 /// An edge has a vertex that is not in the layout.
 fn outside(external_id: u64, layout: &VertexLayout) -> Error {
-    let vertices = layout.num_vertices();
-    Error::Input(format!("vertex {external_id} of an edge is not below the number of vertices, {vertices}"))
+    let (vertices, first_id) = (layout.num_vertices(), layout.first_id());
+    Error::Input(format!("vertex {external_id} of an edge is not one of the {vertices} vertices from {first_id} on"))
 }
 
 /// The most vertices that a rank can own.
@@ -196,6 +196,7 @@ impl<W: EdgeWeight> Graph<W> {
             _ if options.partition_file.is_some() => Self::build_discovering_vertices(comm, edges, options),
             Some(vertices) => {
                 let layout = VertexLayout::new(comm.rank(), comm.size(), vertices, options.distribution);
+                let layout = layout.with_first_id(edges.first_id());
                 Self::assemble(comm, layout, Input::Source(edges), options)
             }
             None => Self::build_discovering_vertices(comm, edges, options),
@@ -203,22 +204,24 @@ impl<W: EdgeWeight> Graph<W> {
     }
 
     /// Builds a graph whose vertices, or their owners, are only known after reading the edges. The external ids are
-    /// mostly 0 to n-1.
+    /// mostly 0 to n-1, or 1 to n.
     fn build_discovering_vertices(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
         // Without parallel edges, those that are there need not be added.
         let finds_reverse_edges = options.dedupe && options.directions(edges.orientation()).0;
         let (buffered, count) = BufferedEdges::read_all::<W>(comm, edges, finds_reverse_edges)?;
-        let vertices = match edges.num_vertices() {
-            None => buffered.count_if_contiguous(comm, count)?,
-            known => known,
+        let ids = match edges.num_vertices() {
+            None => buffered.consecutive_ids(comm, count)?,
+            Some(vertices) => Some(edges.first_id()..edges.first_id() + vertices),
         };
         let external_ids = buffered.external_ids();
-        let (layout, global_ids) = match (vertices, &options.partition_file) {
-            (Some(vertices), Some(file)) => partition::layout_from_partition(comm, file, vertices, external_ids)?,
+        let (layout, global_ids) = match (ids, &options.partition_file) {
+            (Some(ids), Some(file)) => partition::layout_from_partition(comm, file, ids, external_ids)?,
             (None, Some(file)) => return Err(noncontiguous_ids(file)),
             (None, None) => directory::assign_global_ids(comm, external_ids)?,
-            (Some(vertices), None) => {
+            (Some(ids), None) => {
+                let vertices = ids.end - ids.start;
                 let layout = VertexLayout::new(comm.rank(), comm.size(), vertices, options.distribution);
+                let layout = layout.with_first_id(ids.start);
                 let global_id = |external_id: &u64| layout.global_id(*external_id).unwrap_or(UNKNOWN_GLOBAL_ID);
                 let global_ids = collected(external_ids.iter().map(global_id), GLOBAL_IDS_PURPOSE);
                 let global_ids = agree(comm, global_ids.map_err(Error::from))?;
@@ -357,7 +360,7 @@ fn exchange_edges<W: EdgeWeight>(
     let (mut seen, mut fault) = (EdgeCheck::default(), Ok(()));
     am.epoch(&mut state, |epoch| {
         let mut broken = Ok(());
-        let outcome = input.read(layout, &mut |some| {
+        let outcome = input.read(comm, layout, &mut |some| {
             if fault.is_err() || broken.is_err() {
                 return;
             }
@@ -405,9 +408,9 @@ impl EdgeCheck {
     }
 }
 
-/// Partition files need the external ids 0 to n-1.
+/// Partition files need the external ids 0 to n-1, or 1 to n.
 fn noncontiguous_ids(partition: &Path) -> Error {
-    let why = "it is for vertices with the ids 0, 1, and so on, but not all of these have edges here";
+    let why = "it is for vertices with consecutive ids from 0 or 1 on, but not all of these have edges here";
     Error::File { file: partition.to_owned(), why: why.to_owned() }
 }
 

@@ -1,6 +1,7 @@
 //! Edges, and the sources that a graph is built from.
 
 use bytemuck::{Pod, Zeroable};
+use treepie_comm::Comm;
 
 use crate::Result;
 
@@ -49,8 +50,14 @@ pub enum WeightKind {
 
 /// A source of edges. Each rank reads a part of them.
 pub trait EdgeSource {
-    /// The number of vertices n, if it is known without reading all edges; external ids are then 0 to n-1.
+    /// The number of vertices n, if it is known without reading all edges; external ids are then consecutive, from
+    /// [`first_id`](Self::first_id) on.
     fn num_vertices(&self) -> Option<u64>;
+
+    /// The external id of the first vertex, 0 or 1, if the number of vertices is known.
+    fn first_id(&self) -> u64 {
+        0
+    }
 
     /// The directions that an edge stands for.
     fn orientation(&self) -> Orientation;
@@ -61,6 +68,13 @@ pub trait EdgeSource {
     /// Passes the edges of part `part` of `parts` to `sink`, in batches. Each edge is in exactly one part, for any
     /// number of parts.
     fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()>;
+
+    /// Passes a part of the edges to `sink`, as [`read_part`](Self::read_part) of this rank's part does, but ranks may divide the
+    /// edges otherwise, and hand each other what only one of them can read. `sink` is also called without edges, while a rank
+    /// waits. All ranks call it.
+    fn read_together(&self, comm: &Comm, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        self.read_part(comm.rank(), comm.size(), sink)
+    }
 
     /// Passes the external ids of part `part` of `parts` to `sink`. Only needed for isolated vertices with arbitrary
     /// ids.
@@ -74,7 +88,7 @@ pub trait EdgeSource {
         false
     }
 
-    /// Passes the out-edges of a range of vertices to `sink`, sorted by source, target and weight. Only called if
+    /// Passes the out-edges of a range of vertices, counted from 0, to `sink`, sorted by source, target and weight. Only called if
     /// [`is_sorted`](Self::is_sorted).
     fn read_rows(&self, _vertices: std::ops::Range<u64>, _sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
         Ok(())

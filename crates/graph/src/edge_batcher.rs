@@ -32,6 +32,11 @@ impl<'a> EdgeBatcher<'a> {
         self.edges.clear();
     }
 
+    /// Passes what there is to the sink, perhaps nothing, so that it makes progress while a reader waits.
+    pub(crate) fn idle(&mut self) {
+        self.flush();
+    }
+
     /// The number of edges so far.
     pub(crate) fn num_edges(&self) -> u64 {
         self.num_edges

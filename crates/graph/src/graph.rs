@@ -155,7 +155,8 @@ impl<W: EdgeWeight> Graph<W> {
     /// [`Error::Input`] if there is no such vertex.
     pub fn find_vertex(&self, external_id: u64) -> Result<u64> {
         let found = self.layout.global_id(external_id).map_or(0, |global_id| global_id + 1);
-        let found = if self.layout.has_contiguous_ids() { found } else { self.comm.allreduce_one(found, Max)? };
+        let found =
+            if self.layout.consecutive_ids().is_some() { found } else { self.comm.allreduce_one(found, Max)? };
         let vertices = self.num_vertices();
         found
             .checked_sub(1)

@@ -10,10 +10,10 @@
 //! | 8 per vertex, and 8 | body: offsets, the number of arcs before those of each vertex, then the number of arcs |
 //! | 4 or 8 per arc | targets, as external ids; 4 bytes if all ids are below 2^32 |
 //! | 4 per arc | bits of weights, if there are any |
-//! | 8 per vertex | external ids, unless they are 0 to n-1 |
+//! | 8 per vertex | external ids, unless they are 0 to n-1 or 1 to n |
 //!
 //! All numbers are little-endian, and all sections begin at multiples of 8 bytes. A row is sorted by target and weight.
-//! So the file of a graph with ids 0 to n-1 does not depend on the ranks that wrote it. A reader of a part of the file
+//! So the file of a graph with ids 0 to n-1, or 1 to n, does not depend on the ranks that wrote it. A reader of a part of the file
 //! reads whole blocks, so it can verify them by itself.
 
 mod save;
@@ -43,6 +43,7 @@ const INTEGER_WEIGHTS: u32 = 2;
 const SYMMETRIC: u32 = 4;
 const EXPLICIT_IDS: u32 = 8;
 const WIDE_TARGETS: u32 = 16;
+const ONE_BASED: u32 = 32;
 
 /// A section of the body.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,8 @@ pub(crate) struct GraphFileHeader {
     pub(crate) has_explicit_ids: bool,
     /// Targets have 8 bytes.
     pub(crate) has_wide_targets: bool,
+    /// External ids are 1 to n.
+    pub(crate) is_one_based: bool,
 }
 
 impl GraphFileHeader {
@@ -77,9 +80,8 @@ impl GraphFileHeader {
             return Err(format!("it has version {version} of the format, but only version {VERSION} is supported"));
         }
         let has = |flag: u32| flags & flag != 0;
-        if flags > REAL_WEIGHTS + INTEGER_WEIGHTS + SYMMETRIC + EXPLICIT_IDS + WIDE_TARGETS
-            || has(REAL_WEIGHTS) && has(INTEGER_WEIGHTS)
-        {
+        let known = REAL_WEIGHTS | INTEGER_WEIGHTS | SYMMETRIC | EXPLICIT_IDS | WIDE_TARGETS | ONE_BASED;
+        if flags & !known != 0 || has(REAL_WEIGHTS) && has(INTEGER_WEIGHTS) || has(EXPLICIT_IDS) && has(ONE_BASED) {
             return Err(format!("its flags are {flags}, which are invalid"));
         }
         let weights = if has(REAL_WEIGHTS) {
@@ -97,6 +99,7 @@ impl GraphFileHeader {
             symmetric: has(SYMMETRIC),
             has_explicit_ids: has(EXPLICIT_IDS),
             has_wide_targets: has(WIDE_TARGETS),
+            is_one_based: has(ONE_BASED),
         };
         if vertices == 0 && arcs > 0 || header.file_bytes().is_none() {
             return Err(format!("there cannot be {vertices} vertices with {arcs} arcs"));
@@ -111,7 +114,8 @@ impl GraphFileHeader {
             | flag(INTEGER_WEIGHTS, self.weights == WeightKind::Integer)
             | flag(SYMMETRIC, self.symmetric)
             | flag(EXPLICIT_IDS, self.has_explicit_ids)
-            | flag(WIDE_TARGETS, self.has_wide_targets);
+            | flag(WIDE_TARGETS, self.has_wide_targets)
+            | flag(ONE_BASED, self.is_one_based);
         let mut bytes = MAGIC.to_vec();
         bytes.extend([VERSION, flags].iter().flat_map(|word| word.to_le_bytes()));
         bytes.extend([self.vertices, self.arcs, 0].iter().flat_map(|word| word.to_le_bytes()));
@@ -132,6 +136,11 @@ impl GraphFileHeader {
 
     pub(crate) fn orientation(&self) -> Orientation {
         if self.symmetric { Orientation::Symmetric } else { Orientation::Directed }
+    }
+
+    /// The external id of the first vertex, if they are consecutive.
+    pub(crate) fn first_id(&self) -> u64 {
+        u64::from(self.is_one_based)
     }
 
     /// Bytes of each number of a section.
@@ -234,9 +243,10 @@ mod tests {
     use super::*;
 
     fn headers() -> impl Iterator<Item = GraphFileHeader> {
-        (0..32_u32).filter_map(|bits| {
+        (0..64_u32).filter_map(|bits| {
             let has = |bit: u32| bits >> bit & 1 == 1;
             let weights = match (has(0), has(1)) {
+                _ if has(3) && has(5) => return None,
                 (true, true) => return None,
                 (true, false) => WeightKind::Real,
                 (false, true) => WeightKind::Integer,
@@ -249,6 +259,7 @@ mod tests {
                 symmetric: has(2),
                 has_explicit_ids: has(3),
                 has_wide_targets: has(4),
+                is_one_based: has(5),
             })
         })
     }
@@ -289,13 +300,15 @@ mod tests {
             symmetric: true,
             has_explicit_ids: false,
             has_wide_targets: false,
+            is_one_based: false,
         };
         let bytes = header.to_bytes(&[0]);
         for (at, byte, why) in [
             (0, b'T', "it is no saved graph: the magic number differs"),
             (8, 2, "it has version 2 of the format, but only version 1 is supported"),
             (12, 3, "its flags are 3, which are invalid"),
-            (12, 32, "its flags are 32, which are invalid"),
+            (12, 40, "its flags are 40, which are invalid"),
+            (12, 64, "its flags are 64, which are invalid"),
             (16, 0, "there cannot be 0 vertices with 7 arcs"),
             (23, 255, "there cannot be 18374686479671623685 vertices with 7 arcs"),
         ] {

@@ -56,7 +56,7 @@ pub use hubs::{Hub, Hubs};
 pub use local_view::{GhostPolicy, LocalView};
 pub use neighbors::Neighbor;
 pub use property_map::{PropertyMap, PropertyReads, PropertyUpdates};
-pub use read::{EdgeFiles, InputFormat};
+pub use read::{EdgeColumns, EdgeFiles, InputFormat};
 pub use vertex_id::VertexId;
 pub use vertex_layout::{Distribution, VertexLayout};
 pub use weight::{EdgeWeight, Weight};

@@ -62,7 +62,9 @@ impl<W: EdgeWeight> PageRankResult<'_, W> {
         let is_positive = scores.iter().all(|score| score.is_finite() && *score > 0.0);
         let sum = if is_positive { scores.iter().sum::<f64>() } else { f64::NAN };
         let sum = graph.comm().allreduce_one(sum, Sum)?;
-        if sum.is_nan() || (sum - 1.0).abs() > 1e-4 {
+        // Each addition of a score is rounded.
+        let rounding = f64::EPSILON * graph.num_vertices() as f64;
+        if sum.is_nan() || (sum - 1.0).abs() > 1e-12 + rounding {
             return Err(Error::Verification(format!("the scores of all vertices sum to {sum}, not 1")));
         }
         let mut next = scores.to_vec();

@@ -3,6 +3,7 @@
 //! Each rank reads a block of the lines and sends the vertices to their owners. These reply with the global ids, so the
 //! reader of a line can then resolve that vertex for the other ranks. No rank has a table of all vertices.
 
+use std::ops::Range;
 use std::path::Path;
 
 use treepie_base::Rank;
@@ -14,21 +15,24 @@ use crate::directory::DirectoryLookup;
 use crate::read::{line_count_mismatch, read_partition};
 use crate::{Result, VertexLayout};
 
-/// The layout of `vertices` vertices, and the global ids of some distinct external ids, in their order; those out of range are
+/// The layout of the vertices `ids`, and the global ids of some distinct external ids, in their order; those out of range are
 /// unknown. All ranks call it.
 pub(crate) fn layout_from_partition(
     comm: &Comm,
     file: &Path,
-    vertices: u64,
+    ids: Range<u64>,
     external_ids: &[u64],
 ) -> Result<(VertexLayout, Vec<u64>)> {
     let (rank, ranks) = (comm.rank(), comm.size());
     let parts = agree(comm, read_partition(file, rank, ranks))?;
     let lines = comm.allgather(&[parts.len() as u64])?;
     let starts: Vec<u64> = (0..=ranks).map(|rank| lines[..rank].iter().sum()).collect();
+    let vertices = ids.end - ids.start;
     if starts[ranks] != vertices {
         return Err(line_count_mismatch(file, starts[ranks], vertices));
     }
+    // The vertex of the first line of each rank.
+    let starts: Vec<u64> = starts.into_iter().map(|line| ids.start + line).collect();
 
     let mut by_owner = vec![Vec::new(); ranks];
     let owners: Vec<u32> = parts.into_iter().map(|part| (part % ranks as u64) as u32).collect();
@@ -57,9 +61,10 @@ pub(crate) fn layout_from_partition(
     };
     let line_ids: Vec<u64> = owners.iter().map(next_id).collect();
 
-    let reader =
-        |external_id: u64| (external_id < vertices).then(|| starts.partition_point(|start| *start <= external_id) - 1);
+    let reader = |external_id: u64| {
+        ids.contains(&external_id).then(|| starts.partition_point(|start| *start <= external_id) - 1)
+    };
     let lookup = DirectoryLookup::post(comm, external_ids, reader)?;
     let global_ids = lookup.resolve(comm, |external_id| line_ids[(external_id - starts[rank]) as usize])?;
-    Ok((VertexLayout::with_external_ids(rank, &counts, local), global_ids))
+    Ok((VertexLayout::with_external_ids(rank, &counts, local).with_first_id(ids.start), global_ids))
 }

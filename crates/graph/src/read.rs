@@ -3,9 +3,11 @@
 //! Parts are byte ranges of the concatenated files, and a line belongs to the part in which it begins. So each rank
 //! reads little more than its part, no lines are exchanged, and each line is in exactly one part.
 
+mod compression;
 mod dimacs;
 mod format;
 mod graph_file;
+mod hand_out;
 mod lines;
 mod matrix_market;
 mod metis;
@@ -20,9 +22,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use format::InputFormat;
+use lines::{Lines, MAX_LINE_BYTES};
 use parse::ParseResult;
 pub(crate) use partition::{line_count_mismatch, read_partition};
 use source::SourceFile;
+pub use text::EdgeColumns;
+
+use treepie_comm::Comm;
 
 use crate::edge_batcher::EdgeBatcher;
 use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_range};
@@ -32,13 +38,14 @@ use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_rang
 /// Text, Matrix Market, METIS, DIMACS and Graph 500 files, and saved graphs, see [`InputFormat`]. All files that are
 /// read together must have the same format, number of vertices and orientation, and either all have weights or none.
 ///
-/// Vertices of one-based formats (Matrix Market, METIS, DIMACS) are converted to zero-based ids.
+/// Vertices have the ids of the file: Matrix Market, METIS and DIMACS count them from 1.
 ///
 /// Weights must be finite and non-negative in all formats, as shortest paths require. Integer weights are below 2^32.
 ///
 /// # Compressed files
-/// Files with the extension `.gz` are decompressed as they are read. They cannot be split: the first goes to part 0,
-/// the second to part 1, and so on round-robin. A single compressed file is read by part 0 alone.
+/// Files with the extension `.gz`, `.bz2` or `.zst` are decompressed as they are read. They cannot be split: the first goes to part 0,
+/// the second to part 1, and so on round-robin. Ranks that read together hand each other lines of compressed text, so that only
+/// decompression is left to one of them.
 ///
 /// # Numbers of edges
 /// Some formats declare the number of edges. A part that has all of a file checks it. If a file is split, the caller
@@ -48,6 +55,7 @@ pub struct EdgeFiles {
     files: Vec<InputFile>,
     format: InputFormat,
     vertices: Option<u64>,
+    first_id: u64,
     orientation: Orientation,
     weights: WeightKind,
     /// Total bytes of the files that can be split.
@@ -72,14 +80,51 @@ trait FormatReader: Debug + Send + Sync {
         Ok(())
     }
 
+    /// The reader of lines, if the format has them.
+    fn as_text(&self) -> Option<&dyn TextReader> {
+        None
+    }
+
     /// The saved graph, if the file is one.
     fn as_graph_file(&self) -> Option<&graph_file::GraphFile> {
         None
     }
 }
 
+/// The reader of a format of lines, each of which has edges by itself.
+trait TextReader {
+    /// The offset of the first line after a header.
+    fn body_offset(&self) -> u64;
+
+    /// The longest line.
+    fn max_line_bytes(&self) -> usize {
+        MAX_LINE_BYTES
+    }
+
+    /// Reads lines; `first_row` is the number of rows before them.
+    fn read_lines(
+        &self,
+        source: &SourceFile,
+        lines: Lines<'_>,
+        first_row: u64,
+        batcher: &mut EdgeBatcher<'_>,
+    ) -> Result<()>;
+
+    /// The number of rows of some lines, if the number of its row says what a line means.
+    fn num_rows(&self, _text: &[u8]) -> u64 {
+        0
+    }
+
+    /// Checks the number of rows of a file.
+    fn check_rows(&self, _source: &SourceFile, _rows: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
 struct Metadata {
     vertices: Option<u64>,
+    /// The id of the first vertex, if their number is known.
+    first_id: u64,
     orientation: Orientation,
     /// Unknown for a file without lines.
     weights: Option<WeightKind>,
@@ -112,6 +157,14 @@ impl DeclaredEdges {
 impl EdgeFiles {
     /// Opens files and reads their headers. The format is taken from the extension unless it is given.
     pub fn open(paths: &[PathBuf], format: Option<InputFormat>) -> Result<Self> {
+        Self::open_columns(paths, format, None)
+    }
+
+    /// The same; of each line of an edge list only some columns are read.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), and [`Error::Input`] if the format has no columns.
+    pub fn open_columns(paths: &[PathBuf], format: Option<InputFormat>, columns: Option<EdgeColumns>) -> Result<Self> {
         let Some(first) = paths.first() else { return Err(Error::Input("no files to read edges from".into())) };
         let format_of = |path: &PathBuf| format.map_or_else(|| InputFormat::guess(path), Ok);
         let format = format_of(first)?;
@@ -119,10 +172,14 @@ impl EdgeFiles {
             files: Vec::with_capacity(paths.len()),
             format,
             vertices: None,
+            first_id: 0,
             orientation: Orientation::Directed,
             weights: WeightKind::None,
             bytes: 0,
         };
+        if columns.is_some() && format != InputFormat::Text {
+            return Err(Error::Input(format!("columns are chosen of edge lists, not of the format {format}")));
+        }
         let mut weights = None;
         for path in paths {
             let file_format = format_of(path)?;
@@ -135,7 +192,7 @@ impl EdgeFiles {
             }
             let source = SourceFile::open(path)?;
             let reader: Box<dyn FormatReader> = match format {
-                InputFormat::Text => Box::new(text::Text::open(&source)?),
+                InputFormat::Text => Box::new(text::Text::open(&source, columns)?),
                 InputFormat::MatrixMarket => Box::new(matrix_market::MatrixMarket::open(&source)?),
                 InputFormat::Metis => Box::new(metis::Metis::open(&source)?),
                 InputFormat::Dimacs => Box::new(dimacs::Dimacs::open(&source)?),
@@ -207,12 +264,18 @@ impl EdgeFiles {
     /// Merges the metadata of one more file, if it agrees with the others.
     fn merge_metadata(&mut self, path: &Path, metadata: &Metadata, weights: &mut Option<WeightKind>) -> Result<()> {
         if self.files.is_empty() {
-            (self.vertices, self.orientation) = (metadata.vertices, metadata.orientation);
+            (self.vertices, self.first_id) = (metadata.vertices, metadata.first_id);
+            self.orientation = metadata.orientation;
         }
         if self.vertices != metadata.vertices {
             let count = |vertices: Option<u64>| vertices.map_or("no number of".into(), |count| count.to_string());
             let (here, there) = (count(metadata.vertices), count(self.vertices));
             return Err(self.mismatch(path, &format!("it has {here} vertices"), &format!("{{}} has {there}")));
+        }
+        if self.first_id != metadata.first_id {
+            let (here, there) = (metadata.first_id, self.first_id);
+            let here = format!("its vertices are counted from {here}");
+            return Err(self.mismatch(path, &here, &format!("those of {{}} from {there}")));
         }
         if self.orientation != metadata.orientation {
             let (here, there) = (metadata.orientation, self.orientation);
@@ -244,6 +307,18 @@ impl EdgeFiles {
 }
 
 impl InputFile {
+    /// The reader of its lines, if it is compressed and has lines.
+    fn compressed_text(&self) -> Option<&dyn TextReader> {
+        if self.source.is_compressed() { self.reader.as_text() } else { None }
+    }
+
+    /// Reads the edges of a byte range.
+    fn read_edges(&self, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
+        let before = batcher.num_edges();
+        self.reader.read_edges(&self.source, range.clone(), batcher)?;
+        if range == self.source.full_range() { self.check_edges(batcher.num_edges() - before) } else { Ok(()) }
+    }
+
     fn check_edges(&self, edges: u64) -> Result<()> {
         let Some(declared) = self.reader.metadata().declared else { return Ok(()) };
         if declared.edges == edges {
@@ -257,6 +332,10 @@ impl InputFile {
 impl EdgeSource for EdgeFiles {
     fn num_vertices(&self) -> Option<u64> {
         self.vertices
+    }
+
+    fn first_id(&self) -> u64 {
+        self.first_id
     }
 
     fn orientation(&self) -> Orientation {
@@ -274,14 +353,26 @@ impl EdgeSource for EdgeFiles {
     fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
         let mut batcher = EdgeBatcher::new(sink);
         for (file, range) in self.ranges(part, parts)? {
-            let before = batcher.num_edges();
-            file.reader.read_edges(&file.source, range.clone(), &mut batcher)?;
-            if range == file.source.full_range() {
-                file.check_edges(batcher.num_edges() - before)?;
-            }
+            file.read_edges(range, &mut batcher)?;
         }
         batcher.finish();
         Ok(())
+    }
+
+    fn read_together(&self, comm: &Comm, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let (rank, ranks) = (comm.rank(), comm.size());
+        let compressed_text: Vec<(&InputFile, &dyn TextReader)> =
+            self.files.iter().filter_map(|file| Some((file, file.compressed_text()?))).collect();
+        if ranks == 1 || compressed_text.is_empty() {
+            return self.read_part(rank, ranks, sink);
+        }
+        let mut batcher = EdgeBatcher::new(sink);
+        let mut ranges = self.ranges(rank, ranks)?.into_iter().filter(|(file, _)| file.compressed_text().is_none());
+        let plain = ranges.try_for_each(|(file, range)| file.read_edges(range, &mut batcher));
+        // Even if this rank has failed, others ask it for lines.
+        let handed_out = hand_out::read(&compressed_text, comm, &mut batcher);
+        batcher.finish();
+        plain.and(handed_out)
     }
 
     fn read_vertex_ids(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[u64])) -> Result<()> {
@@ -302,17 +393,15 @@ impl EdgeSource for EdgeFiles {
     }
 }
 
-/// Reads the lines that begin in a byte range, each with an edge or none.
-fn read_lines(
+/// Reads lines, each with an edge or none.
+fn parse_lines(
     source: &SourceFile,
-    range: Range<u64>,
-    body_offset: u64,
+    mut lines: Lines<'_>,
     declared: Option<DeclaredEdges>,
     batcher: &mut EdgeBatcher<'_>,
     parse_edge: impl Fn(&[u8]) -> ParseResult<Option<Edge>>,
 ) -> Result<()> {
     let before = batcher.num_edges();
-    let mut lines = source.lines(range, body_offset)?;
     while let Some((at, line)) = lines.next()? {
         match parse_edge(line) {
             Ok(Some(edge)) => {

@@ -4,6 +4,7 @@
 //! global ids by a formula, so no rank needs a table of all vertices.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use treepie_base::Rank;
@@ -68,6 +69,8 @@ pub struct VertexLayout {
     /// The number of vertices of each rank, if it is the same for all but the last ranks.
     block_size: Option<u64>,
     id_mapping: IdMapping,
+    /// The external id of the first vertex, if they are consecutive; no vertex has a lower one.
+    first_id: u64,
 }
 
 impl VertexLayout {
@@ -85,7 +88,13 @@ impl VertexLayout {
             }
         };
         let block_size = (distribution != Distribution::Cyclic).then_some(block);
-        Self { rank, starts, block_size, id_mapping }
+        Self { rank, starts, block_size, id_mapping, first_id: 0 }
+    }
+
+    /// The same with the external ids `first_id`, `first_id` + 1, ...
+    #[must_use]
+    pub fn with_first_id(self, first_id: u64) -> Self {
+        Self { first_id, ..self }
     }
 
     /// A layout of arbitrary external ids: the number of vertices of each rank, and this rank's ids, sorted.
@@ -95,7 +104,7 @@ impl VertexLayout {
             *sum += count;
             Some(*sum)
         }));
-        Self { rank, starts, block_size: None, id_mapping: IdMapping::Explicit(external_ids) }
+        Self { rank, starts, block_size: None, id_mapping: IdMapping::Explicit(external_ids), first_id: 0 }
     }
 
     /// This rank.
@@ -138,35 +147,42 @@ impl VertexLayout {
     /// The global id of an external id. With arbitrary external ids, only those of local vertices are found.
     #[inline]
     pub fn global_id(&self, external_id: u64) -> Option<u64> {
-        match &self.id_mapping {
-            _ if external_id >= self.num_vertices() && !matches!(self.id_mapping, IdMapping::Explicit(_)) => None,
-            IdMapping::Identity => Some(external_id),
-            IdMapping::Hashed(permutation) => Some(permutation.apply(external_id)),
+        if let IdMapping::Explicit(external_ids) = &self.id_mapping {
+            let local_index = external_ids.binary_search(&external_id).ok()?;
+            return Some(self.starts[self.rank] + local_index as u64);
+        }
+        let number = external_id.checked_sub(self.first_id).filter(|number| *number < self.num_vertices())?;
+        Some(match &self.id_mapping {
+            IdMapping::Hashed(permutation) => permutation.apply(number),
             IdMapping::Cyclic => {
                 let ranks = self.num_ranks() as u64;
-                Some(self.starts[(external_id % ranks) as usize] + external_id / ranks)
+                self.starts[(number % ranks) as usize] + number / ranks
             }
-            IdMapping::Explicit(external_ids) => external_ids
-                .binary_search(&external_id)
-                .ok()
-                .map(|local_index| self.starts[self.rank] + local_index as u64),
-        }
+            IdMapping::Identity | IdMapping::Explicit(_) => number,
+        })
     }
 
     /// The external id of a local vertex.
     pub fn external_id(&self, local_index: usize) -> u64 {
         let global_id = self.starts[self.rank] + local_index as u64;
-        match &self.id_mapping {
+        let number = match &self.id_mapping {
             IdMapping::Identity => global_id,
             IdMapping::Hashed(permutation) => permutation.invert(global_id),
             IdMapping::Cyclic => (local_index * self.num_ranks() + self.rank) as u64,
-            IdMapping::Explicit(external_ids) => external_ids[local_index],
-        }
+            IdMapping::Explicit(external_ids) => return external_ids[local_index],
+        };
+        self.first_id + number
     }
 
-    /// Whether external ids are 0 to n-1, so that every rank can compute the owner of each.
-    pub fn has_contiguous_ids(&self) -> bool {
-        !matches!(self.id_mapping, IdMapping::Explicit(_))
+    /// The least external id that a vertex may have.
+    pub(crate) fn first_id(&self) -> u64 {
+        self.first_id
+    }
+
+    /// The external ids, if they are consecutive: every rank can then compute the owner of each.
+    pub fn consecutive_ids(&self) -> Option<Range<u64>> {
+        let is_explicit = matches!(self.id_mapping, IdMapping::Explicit(_));
+        (!is_explicit).then(|| self.first_id..self.first_id + self.num_vertices())
     }
 
     /// Bytes on this rank.
@@ -189,17 +205,20 @@ mod tests {
     fn each_vertex_has_one_owner_and_local_index() {
         for distribution in [Distribution::Block, Distribution::Cyclic, Distribution::Hashed] {
             for (ranks, vertices) in [(1, 0), (1, 7), (3, 1), (3, 10), (5, 100), (7, 3), (4, 64), (5, 1000)] {
-                let layouts: Vec<_> =
-                    (0..ranks).map(|rank| VertexLayout::new(rank, ranks, vertices, distribution)).collect();
+                let first_id = vertices % 2;
+                let layout = |rank| VertexLayout::new(rank, ranks, vertices, distribution).with_first_id(first_id);
+                let layouts: Vec<_> = (0..ranks).map(layout).collect();
                 let mut seen = vec![0; vertices as usize];
                 for layout in &layouts {
                     for local_index in 0..layout.num_local(layout.rank()) {
                         let external_id = layout.external_id(local_index);
-                        seen[external_id as usize] += 1;
+                        seen[(external_id - first_id) as usize] += 1;
                         let global_id = layouts[0].global_id(external_id).unwrap();
                         assert_eq!(layouts[0].owner(global_id), (layout.rank(), local_index as u32));
                     }
-                    assert_eq!(layout.global_id(vertices), None);
+                    assert_eq!(layout.consecutive_ids(), Some(first_id..first_id + vertices));
+                    assert_eq!(layout.global_id(first_id + vertices), None);
+                    assert_eq!(layout.global_id(0).is_some(), first_id == 0 && vertices > 0);
                 }
                 assert!(seen.iter().all(|count| *count == 1), "{distribution} {ranks} {vertices}");
             }

@@ -8,7 +8,7 @@ mod text;
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use treepie_base::AtomicFile;
@@ -23,7 +23,8 @@ pub enum OutputFormat {
     Text,
     /// Comma-separated values, with a header line.
     Csv,
-    /// A NumPy array of one column. Vertices must be 0 to n-1.
+    /// A NumPy array: a value for each vertex, or a row of values of one type. Unless vertices are 0 to n-1, their ids are
+    /// in a second array, `scores.ids.npy` for `scores.npy`.
     Npy,
 }
 
@@ -122,13 +123,32 @@ pub fn write(file: &Path, format: OutputFormat, ids: &[u64], columns: &[Column])
         return Err(Error::Input(format!("column `{name}` has {values} values, but there are {} vertices", ids.len())));
     }
     let order = sorted_order(ids);
-    let column = if format == OutputFormat::Npy { Some(npy::check(ids, &order, columns)?) } else { None };
-    let mut rows = |out: &mut dyn Write| match (format, column) {
-        (OutputFormat::Npy, Some(column)) => npy::write(out, &order, column),
-        (OutputFormat::Csv, _) => text::write_csv(out, ids, &order, columns),
-        _ => text::write(out, ids, &order, columns),
+    let failed = |file: &Path, error: io::Error| Error::File { file: file.to_owned(), why: error.to_string() };
+    if format == OutputFormat::Npy {
+        npy::check(columns)?;
+        if order.iter().enumerate().any(|(row, index)| ids[*index] != row as u64) {
+            let ids_file = ids_file(file)?;
+            let column = Column { name: "vertex".to_owned(), values: Values::U64(ids.to_vec()) };
+            let mut rows = |out: &mut dyn Write| npy::write(out, &order, std::slice::from_ref(&column));
+            write_atomically(&ids_file, &mut rows).map_err(|error| failed(&ids_file, error))?;
+        }
+    }
+    let mut rows = |out: &mut dyn Write| match format {
+        OutputFormat::Npy => npy::write(out, &order, columns),
+        OutputFormat::Csv => text::write_csv(out, ids, &order, columns),
+        OutputFormat::Text => text::write(out, ids, &order, columns),
     };
-    write_atomically(file, &mut rows).map_err(|error| Error::File { file: file.to_owned(), why: error.to_string() })
+    write_atomically(file, &mut rows).map_err(|error| failed(file, error))
+}
+
+/// The file of the ids of vertices whose values are in a NumPy file.
+fn ids_file(file: &Path) -> Result<PathBuf> {
+    // A pipe or a device has no file beside it.
+    if file.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        let why = "vertices are not 0 to n-1, and their ids cannot be written beside this file";
+        return Err(Error::File { file: file.to_owned(), why: why.to_owned() });
+    }
+    Ok(file.with_extension("ids.npy"))
 }
 
 /// The permutation that sorts the vertices by id.
@@ -149,7 +169,6 @@ fn write_atomically(file: &Path, rows: &mut dyn FnMut(&mut dyn Write) -> io::Res
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
 
     use super::*;
 
@@ -203,6 +222,26 @@ mod tests {
             assert_eq!(fs::read_to_string(&file).expect("it is there"), "1 0.25\n4 1e-9\n7 0.5\n");
             assert_eq!(directory.names(), ["ranks.txt"]);
         }
+    }
+
+    #[test]
+    fn ids_with_gaps_are_beside_a_numpy_file() {
+        let directory = Directory::new("npy");
+        let file = directory.0.join("ranks.npy");
+        write(&file, OutputFormat::Npy, &[2, 0, 1], &[ranks()]).expect("it is written");
+        assert_eq!(directory.names(), ["ranks.npy"]);
+        for ids in [[3, 1, 2], [0, 1, 1 << 40]] {
+            write(&file, OutputFormat::Npy, &ids, &[ranks()]).expect("it is written");
+            assert_eq!(directory.names(), ["ranks.ids.npy", "ranks.npy"]);
+            let bytes = fs::read(directory.0.join("ranks.ids.npy")).expect("it is there");
+            let found: Vec<u64> =
+                bytes[128..].chunks(8).map(|id| u64::from_le_bytes(id.try_into().expect("8 bytes"))).collect();
+            let mut sorted = ids;
+            sorted.sort_unstable();
+            assert_eq!(found, sorted);
+        }
+        let refused = write(Path::new("/dev/null"), OutputFormat::Npy, &[7, 1, 4], &[ranks()]).expect_err("a device");
+        assert!(refused.to_string().contains("their ids cannot be written beside"), "{refused}");
     }
 
     #[test]

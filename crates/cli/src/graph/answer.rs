@@ -37,9 +37,13 @@ pub(super) struct Answer {
     pub(super) traffic: AmTraffic,
     /// Peak bytes of a rank while it ran, graph and results included; 0 if unknown.
     pub(super) peak_bytes: u64,
-    /// External ids and results of the local vertices, of the last run.
+    /// External ids and results of the local vertices.
     pub(super) vertex_ids: Vec<u64>,
-    pub(super) column: Column,
+    pub(super) columns: Vec<Column>,
+    /// What the result is not.
+    pub(super) notes: Vec<String>,
+    /// Why the command fails although it has a result.
+    pub(super) failure: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -56,6 +60,8 @@ struct FullRecord {
     peak_memory: u64,
     messages: u64,
     verified: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 impl Answer {
@@ -86,6 +92,7 @@ impl Answer {
             peak_memory: memory,
             messages: self.traffic.messages,
             verified: !self.verified.is_empty(),
+            notes: self.notes.iter().chain(&self.failure).cloned().collect(),
             record,
         }
     }
@@ -136,13 +143,14 @@ impl Answer {
         let AmTraffic { messages, combined, buffers, bytes, .. } = self.traffic;
         let combined = if combined > 0 { format!(", {combined} combined") } else { String::new() };
         say!("messages {messages}{combined}; {buffers} buffers, {:.1} MB to other ranks", megabytes(bytes));
+        self.notes.iter().for_each(|note| say!("note     {note}"));
         if !self.verified.is_empty() {
             say!("verified {} result{}", self.verified.len(), if self.verified.len() == 1 { "" } else { "s" });
         }
     }
 
     /// Gathers the results of all vertices on rank 0, which writes the file. Collective.
-    pub(super) fn write(&self, world: &Comm, file: &Path) -> anyhow::Result<()> {
+    pub(super) fn write(&self, world: &Comm, file: &Path, format: OutputFormat) -> anyhow::Result<()> {
         let gather = |words: &[u64]| -> treepie::Result<Vec<u64>> {
             let counts: Vec<usize> = world.allgather(&[words.len()])?;
             let mut all = vec![0; if world.rank() == 0 { counts.iter().sum() } else { 0 }];
@@ -150,28 +158,32 @@ impl Answer {
             Ok(all)
         };
         let ids = gather(&self.vertex_ids)?;
-        let column = &self.column;
-        let values = match &column.values {
-            Values::U32(values) => {
-                Values::U32(to_u32(gather(&values.iter().map(|v| u64::from(*v)).collect::<Vec<_>>())?))
-            }
-            Values::U64(values) => Values::U64(gather(values)?),
-            Values::I64(values) => {
-                let all = gather(&values.iter().map(|v| *v as u64).collect::<Vec<_>>())?;
-                Values::I64(all.into_iter().map(|v| v as i64).collect())
-            }
-            Values::F32(values) => {
-                let all: Vec<u32> = to_u32(gather(&values.iter().map(|v| v.to_bits().into()).collect::<Vec<_>>())?);
-                Values::F32(all.into_iter().map(f32::from_bits).collect())
-            }
-            Values::F64(values) => {
-                let all = gather(&values.iter().map(|v| v.to_bits()).collect::<Vec<_>>())?;
-                Values::F64(all.into_iter().map(f64::from_bits).collect())
-            }
+        let gather_values = |values: &Values| -> treepie::Result<Values> {
+            Ok(match values {
+                Values::U32(values) => {
+                    Values::U32(to_u32(gather(&values.iter().map(|v| u64::from(*v)).collect::<Vec<_>>())?))
+                }
+                Values::U64(values) => Values::U64(gather(values)?),
+                Values::I64(values) => {
+                    let all = gather(&values.iter().map(|v| *v as u64).collect::<Vec<_>>())?;
+                    Values::I64(all.into_iter().map(|v| v as i64).collect())
+                }
+                Values::F32(values) => {
+                    let all = gather(&values.iter().map(|v| v.to_bits().into()).collect::<Vec<_>>())?;
+                    Values::F32(to_u32(all).into_iter().map(f32::from_bits).collect())
+                }
+                Values::F64(values) => {
+                    let all = gather(&values.iter().map(|v| v.to_bits()).collect::<Vec<_>>())?;
+                    Values::F64(all.into_iter().map(f64::from_bits).collect())
+                }
+            })
         };
+        let column = |column: &Column| -> treepie::Result<Column> {
+            Ok(Column { name: column.name.clone(), values: gather_values(&column.values)? })
+        };
+        let columns = self.columns.iter().map(column).collect::<treepie::Result<Vec<_>>>()?;
         if world.rank() == 0 {
-            let column = Column { name: column.name.clone(), values };
-            write(file, OutputFormat::guess(file)?, &ids, &[column])?;
+            write(file, format, &ids, &columns)?;
         }
         Ok(())
     }

@@ -2,23 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
+use super::streams::{self, InputFiles};
 use anyhow::{bail, ensure};
 use treepie::Comm;
 use treepie::graph::{
-    BuildOptions, Distribution, EdgeFiles, EdgeSource, EdgeWeight, Generator, GhostPolicy, Graph, InputFormat,
-    Orientation, WeightKind,
+    BuildOptions, Distribution, EdgeColumns, EdgeFiles, EdgeSource, EdgeWeight, Generator, GhostPolicy, Graph,
+    InputFormat, Orientation, WeightKind,
 };
 
 /// Graph input.
 #[derive(clap::Args)]
 pub(super) struct Input {
     /// Input files: edge lists (.txt, .el, .csv, .tsv), Matrix Market (.mtx), METIS (.graph), DIMACS (.gr), Graph 500
-    /// (.packed), saved graphs (.tpg); optionally compressed (.gz)
+    /// (.packed), saved graphs (.tpg); optionally compressed (.gz, .bz2, .zst); `-` is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Input format [default: from the file extension]
     #[arg(long, value_name = "FORMAT", requires = "files")]
     format: Option<InputFormat>,
+    /// Columns of an edge list with source, target and perhaps weight, counted from 0, e.g. 0,1,3 [default: all]
+    #[arg(long, value_name = "COLUMNS", requires = "files")]
+    columns: Option<EdgeColumns>,
     /// Kronecker (R-MAT) graph of Graph 500 with 2^SCALE vertices, e.g. 20 or 20,edgefactor=16
     #[arg(long, value_name = "SCALE")]
     pub(super) kronecker: Option<String>,
@@ -96,6 +100,8 @@ pub(super) struct Source {
     pub(super) edges: Box<dyn EdgeSource>,
     pub(super) kronecker: Option<treepie::graph::generate::Kronecker>,
     pub(super) name: String,
+    /// Whether it is not generated.
+    pub(super) is_file: bool,
     description: String,
 }
 
@@ -112,15 +118,26 @@ impl Input {
         named.into_iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("{name}:{text}")))
     }
 
+    /// Checks that the files are there, before any rank is started: ranks have not what the shell substitutes.
+    pub(super) fn check_files(&self) -> anyhow::Result<()> {
+        streams::check(&self.files)?;
+        let named = self.files.iter().filter(|file| !streams::is_stream(file));
+        if let Some(missing) = named.chain(&self.partition).find(|file| !file.exists()) {
+            bail!("{}: no such file", missing.display());
+        }
+        Ok(())
+    }
+
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let sources = self.generators().count() + usize::from(!self.files.is_empty());
         ensure!(sources > 0, "no graph: give a file or a generator such as --kronecker SCALE (see --help)");
         ensure!(sources == 1, "more than one graph: give either files or one generator");
         // Invalid generator parameters are reported once, not by each rank.
         self.generators().try_for_each(|text| text.parse::<Generator>().map(|_| ()))?;
-        if let Some(missing) = self.files.iter().chain(&self.partition).find(|file| !file.exists()) {
-            bail!("{}: no such file", missing.display());
-        }
         if let Some(file) = &self.save {
             let extension = file.extension().unwrap_or_default();
             ensure!(extension.eq_ignore_ascii_case("tpg"), "{}: --save needs a .tpg file name", file.display());
@@ -129,26 +146,48 @@ impl Input {
     }
 
     /// Opens the files or the generator.
-    pub(super) fn open(&self) -> anyhow::Result<Source> {
+    pub(super) fn open(&self, files: &InputFiles) -> anyhow::Result<Source> {
         if let Some(text) = self.generators().next() {
             let generator: Generator = text.parse()?;
             let kronecker = if let Generator::Kronecker(kronecker) = &generator { Some(*kronecker) } else { None };
             let name = kronecker.map_or_else(|| text.clone(), |kronecker| format!("kron{}", kronecker.scale()));
-            return Ok(Source { description: generator.to_string(), edges: Box::new(generator), kronecker, name });
+            return Ok(Source {
+                description: generator.to_string(),
+                edges: Box::new(generator),
+                kronecker,
+                name,
+                is_file: false,
+            });
         }
-        let files = EdgeFiles::open(&self.files, self.format)?;
-        let name =
-            |file: &PathBuf| file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let names: Vec<String> = self.files.iter().map(name).collect();
+        // Pipes have no extension.
+        let default = files.are_streams().then_some(InputFormat::Text);
+        let names: Vec<&str> = files.names.iter().map(|name| name.rsplit('/').next().unwrap_or_default()).collect();
+        let files = EdgeFiles::open_columns(&files.paths, self.format.or(default), self.columns)?;
         let description = format!("{} ({})", names.join(" "), files.format());
-        Ok(Source { description, edges: Box::new(files), kronecker: None, name: names.join("+") })
+        Ok(Source { description, edges: Box::new(files), kronecker: None, name: names.join("+"), is_file: true })
+    }
+
+    /// Whether the graph is directed, unless a kernel needs another one.
+    pub(super) fn is_directed(&self, source: &Source) -> bool {
+        match source.edges.orientation() {
+            Orientation::Directed => !self.symmetrize,
+            Orientation::Undirected => self.directed,
+            Orientation::Symmetric => false,
+        }
     }
 
     /// The build options, and their description.
-    pub(super) fn build_options(&self, source: &Source, in_edges: bool, graph500: bool) -> (BuildOptions, String) {
+    /// With `is_weak`, edges connect in both directions whatever else is said.
+    pub(super) fn build_options(
+        &self,
+        source: &Source,
+        in_edges: bool,
+        is_weak: bool,
+        graph500: bool,
+    ) -> (BuildOptions, String) {
         let options = BuildOptions {
-            symmetrize: self.symmetrize,
-            directed: self.directed,
+            symmetrize: self.symmetrize || is_weak,
+            directed: self.directed && !is_weak,
             dedupe: self.dedupe,
             drop_self_loops: self.drop_self_loops || graph500,
             distribution: self.distribution,
@@ -157,13 +196,8 @@ impl Input {
             store_in_edges: in_edges,
             hub_degree: self.split,
         };
-        let is_directed = match source.edges.orientation() {
-            Orientation::Directed => !self.symmetrize,
-            Orientation::Undirected => self.directed,
-            Orientation::Symmetric => false,
-        };
         let words = [
-            if is_directed { "directed" } else { "undirected" },
+            if !is_weak && self.is_directed(source) { "directed" } else { "undirected" },
             if options.dedupe { "without duplicates" } else { "with duplicates" },
             if options.drop_self_loops { "without self-loops" } else { "with self-loops" },
         ];
@@ -184,7 +218,7 @@ impl Input {
         let memory = graph.memory_usage();
         let distribution = match &self.partition {
             Some(file) => format!("partition {}", file.display()),
-            None if graph.layout().has_contiguous_ids() => self.distribution.to_string(),
+            None if graph.layout().consecutive_ids().is_some() => self.distribution.to_string(),
             None => "by vertex id".to_owned(),
         };
         let max =

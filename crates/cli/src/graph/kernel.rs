@@ -5,7 +5,7 @@ use std::cell::Cell;
 use serde_json::{Value, json};
 use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
 use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch, UNREACHED};
-use treepie::graph::components::{self, ComponentLabels, ComponentMethod, ComponentOptions};
+use treepie::graph::components::{ComponentLabels, ComponentMethod, ComponentOptions};
 use treepie::graph::pagerank::{PageRankMethod, pull::PullPageRank, push::PushPageRank};
 use treepie::graph::scc::SccSearch;
 use treepie::graph::sssp::{DeltaStepping, SsspOptions, SsspResult};
@@ -38,7 +38,18 @@ struct KernelOutcome {
     runs: Vec<KernelRun>,
     verified: Vec<f64>,
     traffic: AmTraffic,
-    column: Column,
+    /// The results of the local vertices, if they are to be written.
+    columns: Vec<Column>,
+    /// What the result is not.
+    notes: Vec<String>,
+    /// Why the command fails although it has a result.
+    failure: Option<String>,
+}
+
+impl KernelOutcome {
+    fn new(runs: Vec<KernelRun>, verified: Vec<f64>, traffic: AmTraffic, columns: Vec<Column>) -> Self {
+        Self { runs, verified, traffic, columns, notes: Vec::new(), failure: None }
+    }
 }
 
 /// Builds the graph and runs the algorithm. Collective.
@@ -51,11 +62,16 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
         Kernel::Pagerank | Kernel::Scc | Kernel::Bc => true,
         Kernel::Sssp | Kernel::Cc | Kernel::Reach => false,
     };
-    let build = options.input.build_options(&task.source, in_edges, options.graph500);
-    // Reject a directed graph before building it.
-    if options.kernel == Kernel::Cc && !build.0.makes_symmetric(task.source.edges.orientation()) {
-        return Err(components::directed_graph_error().into());
+    let mut notes = Vec::new();
+    // Components of a directed graph are weakly connected ones.
+    let is_weak = options.kernel == Kernel::Cc && options.input.is_directed(&task.source);
+    if is_weak {
+        notes.push("weakly connected components: edges connect in both directions".to_owned());
     }
+    if task.source.is_file && task.source.edges.weights() != WeightKind::None && !weighted {
+        notes.push(format!("{} does not use the weights of the edges", options.kernel.name()));
+    }
+    let build = options.input.build_options(&task.source, in_edges, is_weak, options.graph500);
     let (outcome, facts, vertex_ids) = if !weighted {
         let (graph, facts) = options.input.build::<()>(world, &task.source, &build)?;
         let outcome = match options.kernel {
@@ -74,7 +90,8 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
         task.weighted::<f32>(&build)?
     };
     let method = options.method().map_or_else(String::new, |method| method.name().to_owned());
-    let KernelOutcome { runs, verified, traffic, column } = outcome;
+    let KernelOutcome { runs, verified, traffic, columns, notes: more, failure } = outcome;
+    notes.extend(more);
     let traffic = traffic.allreduce(world)?;
     let peak_bytes = world.allreduce(&[task.peak_memory.get()], Max)?[0];
     Ok(Answer {
@@ -87,12 +104,19 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
         verified,
         traffic,
         vertex_ids,
-        column,
+        columns,
+        notes,
+        failure,
     })
 }
 
 fn vertex_ids<W: EdgeWeight>(graph: &Graph<W>) -> treepie::Result<Vec<u64>> {
     memory::collected(graph.local_vertices().map(|local| graph.external_id(local)), "the vertex ids")
+}
+
+/// The name of the column of a root's results.
+fn column_name(name: &str, root: u64, roots: &[u64]) -> String {
+    if roots.len() == 1 { name.to_owned() } else { format!("{name}_{root}") }
 }
 
 /// The highest scores. Collective.
@@ -142,6 +166,11 @@ impl KernelTask<'_> {
         timed
     }
 
+    /// Whether the results of all vertices are written.
+    fn is_written(&self) -> bool {
+        self.options.output.is_some()
+    }
+
     fn is_verified(&self) -> bool {
         self.options.verify || self.options.graph500
     }
@@ -167,24 +196,28 @@ impl KernelTask<'_> {
 
     fn bfs<I: VertexId>(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
         let config = self.am_config.clone();
-        let (mut runs, mut verified, mut levels) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut runs, mut verified, mut columns) = (Vec::new(), Vec::new(), Vec::new());
         let method = if let Some(Method::Bfs(method)) = self.options.method() { Some(method) } else { None };
         let mut search = BfsSearch::<(), I>::new(graph, &BfsOptions { method, config, ..BfsOptions::default() })?;
-        for root in self.roots(graph)? {
+        let roots = self.roots(graph)?;
+        for &root in &roots {
             let (labels, seconds) = self.measure(|| search.run(root))?;
             check_result_memory(graph)?;
             let result = BfsResult::new(graph, root, labels, &self.am_config)?;
             self.verify(&mut verified, || result.verify())?;
             let summary = result.summary()?;
-            levels = result.levels.into_local();
+            let id = self.vertex_id(graph, root)?;
+            if self.is_written() {
+                // Unreached vertices have level -1.
+                let level = |level: &u32| if *level == UNREACHED { -1 } else { i64::from(*level) };
+                let values = Values::I64(result.levels.local().iter().map(level).collect());
+                columns.push(Column { name: column_name("level", id, &roots), values });
+            }
             let result = json!({"reached": summary.reached, "level_sizes": summary.level_sizes});
             let edges = self.edges(graph, summary.num_arcs);
-            runs.push(KernelRun { root: Some(self.vertex_id(graph, root)?), seconds, edges, result });
+            runs.push(KernelRun { root: Some(id), seconds, edges, result });
         }
-        // Unreached vertices have level -1.
-        let levels = levels.into_iter().map(|level| if level == UNREACHED { -1 } else { i64::from(level) });
-        let column = Column { name: "level".to_owned(), values: Values::I64(levels.collect()) };
-        Ok(KernelOutcome { runs, verified, traffic: search.traffic(), column })
+        Ok(KernelOutcome::new(runs, verified, search.traffic(), columns))
     }
 
     /// The number of edges for a number of arcs.
@@ -193,26 +226,29 @@ impl KernelTask<'_> {
     }
 
     fn sssp<W: Weight>(&self, graph: &Graph<W>) -> anyhow::Result<KernelOutcome> {
-        let (mut runs, mut verified, mut distances) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut runs, mut verified, mut columns) = (Vec::new(), Vec::new(), Vec::new());
         let mut search = DeltaStepping::new(graph, &self.sssp_options())?;
-        for root in self.roots(graph)? {
+        let roots = self.roots(graph)?;
+        for &root in &roots {
             let (buckets, seconds) = self.measure(|| search.run(root))?;
             check_result_memory(graph)?;
             let found = SsspResult::new(root, search.distances()?, &self.am_config);
             self.verify(&mut verified, || found.verify())?;
             let summary = found.summary()?;
-            distances = found.distances.into_local();
+            let id = self.vertex_id(graph, root)?;
+            if self.is_written() {
+                let to_f64 = |distance: &W| if *distance < W::INFINITY { distance.as_f64() } else { f64::INFINITY };
+                let values = Values::F64(found.distances.local().iter().map(to_f64).collect());
+                columns.push(Column { name: column_name("distance", id, &roots), values });
+            }
             let result = json!({
                 "reached": summary.reached, "max": summary.max_distance, "sum": summary.sum_distances,
                 "delta": search.delta(), "buckets": buckets,
             });
             let edges = self.edges(graph, summary.num_arcs);
-            runs.push(KernelRun { root: Some(self.vertex_id(graph, root)?), seconds, edges, result });
+            runs.push(KernelRun { root: Some(id), seconds, edges, result });
         }
-        let to_f64 = |distance: &W| if *distance < W::INFINITY { distance.as_f64() } else { f64::INFINITY };
-        let column =
-            Column { name: "distance".to_owned(), values: Values::F64(distances.iter().map(to_f64).collect()) };
-        Ok(KernelOutcome { runs, verified, traffic: search.traffic(), column })
+        Ok(KernelOutcome::new(runs, verified, search.traffic(), columns))
     }
 
     fn reach(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
@@ -227,7 +263,7 @@ impl KernelTask<'_> {
         check_result_memory(graph)?;
         let reached = graph.local_vertices().map(|local| u32::from(visited.contains(local))).collect();
         let column = Column { name: "reached".to_owned(), values: Values::U32(reached) };
-        Ok(KernelOutcome { runs: vec![run], verified, traffic: search.traffic(), column })
+        Ok(KernelOutcome::new(vec![run], verified, search.traffic(), vec![column]))
     }
 
     fn components(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
@@ -253,13 +289,10 @@ impl KernelTask<'_> {
         let summary = components.summary()?;
         let result = json!({"components": summary.components, "largest": summary.largest});
         // External ids, if they are written to a file.
-        let labels = match self.options.output {
-            Some(_) => components.external_labels()?.into_local(),
-            None => Vec::new(),
-        };
+        let labels = if self.is_written() { components.external_labels()?.into_local() } else { Vec::new() };
         let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
         let runs = vec![KernelRun { root: None, seconds, edges: 0, result }];
-        Ok(KernelOutcome { runs, verified, traffic: components.traffic, column })
+        Ok(KernelOutcome::new(runs, verified, components.traffic, vec![column]))
     }
 
     /// Betweenness from all vertices, unless roots are given.
@@ -282,7 +315,7 @@ impl KernelTask<'_> {
         let result = json!({"sources": sources.count(), "top": top_scores(&scores)?});
         let column = Column { name: "betweenness".to_owned(), values: Values::F64(scores.into_local()) };
         let runs = vec![KernelRun { root: None, seconds, edges: 0, result }];
-        Ok(KernelOutcome { runs, verified, traffic: search.traffic(), column })
+        Ok(KernelOutcome::new(runs, verified, search.traffic(), vec![column]))
     }
 
     fn pagerank(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
@@ -298,8 +331,23 @@ impl KernelTask<'_> {
         };
         let mut verified = Vec::new();
         self.verify(&mut verified, || ranking.verify())?;
+        let (has_converged, residual) = (ranking.has_converged(), ranking.residual);
         let result = json!({"iterations": ranking.iterations, "top": top_scores(&ranking.scores)?});
         let column = Column { name: "score".to_owned(), values: Values::F64(ranking.scores.into_local()) };
-        Ok(KernelOutcome { runs: vec![KernelRun { root: None, seconds, edges: 0, result }], verified, traffic, column })
+        let runs = vec![KernelRun { root: None, seconds, edges: 0, result }];
+        let mut outcome = KernelOutcome::new(runs, verified, traffic, vec![column]);
+        if !has_converged {
+            let (iterations, tolerance) = (options.max_iterations, options.tolerance);
+            let why = format!(
+                "pagerank has not converged: iteration {iterations} changed the scores by {residual:e}, more than the \
+                 tolerance of {tolerance:e}"
+            );
+            // As many iterations as were asked for are what was asked for.
+            match self.options.iterations {
+                Some(_) => outcome.notes.push(why),
+                None => outcome.failure = Some(why),
+            }
+        }
+        Ok(outcome)
     }
 }

@@ -52,7 +52,8 @@ fn draw_root<W: EdgeWeight>(graph: &Graph<W>, source: &Source, drawing: u64) -> 
             // A SplitMix64-like hash.
             let hash = (drawing + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            (hash ^ hash >> 27) % graph.num_vertices()
+            let first_id = graph.layout().consecutive_ids().map_or(0, |ids| ids.start);
+            first_id + (hash ^ hash >> 27) % graph.num_vertices()
         }
     }
 }
@@ -61,6 +62,6 @@ fn draw_root<W: EdgeWeight>(graph: &Graph<W>, source: &Source, drawing: u64) -> 
 /// Collective.
 fn global_ids<W: EdgeWeight>(graph: &Graph<W>, ids: Vec<u64>) -> anyhow::Result<Vec<u64>> {
     let local: Vec<u64> = ids.iter().map(|id| graph.layout().global_id(*id).map_or(0, |vertex| vertex + 1)).collect();
-    let found = if graph.layout().has_contiguous_ids() { local } else { graph.comm().allreduce(&local, Max)? };
+    let found = if graph.layout().consecutive_ids().is_some() { local } else { graph.comm().allreduce(&local, Max)? };
     Ok(ids.into_iter().zip(found).map(|(id, found)| found.checked_sub(1).unwrap_or(id)).collect())
 }

@@ -127,7 +127,7 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
         }
     }
     let outside = error_of::<f32>(comm, &edges(Edge::new(3, 10)));
-    check_eq!(outside, "vertex 10 of an edge is not below the number of vertices, 10", "an endpoint out of range");
+    check_eq!(outside, "vertex 10 of an edge is not one of the 10 vertices from 0 on", "an endpoint out of range");
     let negative = error_of::<f32>(comm, &edges(Edge { weight: -1.0, ..Edge::new(1, 2) }));
     check_eq!(negative, "a weight is -1, not a non-negative number", "a negative weight");
     let fraction = error_of::<u32>(comm, &edges(Edge { weight: 0.5, ..Edge::new(1, 2) }));

@@ -1,6 +1,7 @@
 //! Edges that are read before the vertices, or their owners, are known: 8 bytes each, and 8 for a weight.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 use treepie_am::ActiveMessages;
 use treepie_base::Rank;
@@ -51,7 +52,7 @@ impl BufferedEdges {
         let mut symmetry = SymmetryDigest::new(comm.bcast_one(RandomState::new().hash_one(0), 0)?);
         let (rank, ranks) = (comm.rank(), comm.size());
         let (mut fault, mut endpoints) = (Ok(()), Vec::new());
-        let outcome = source.read_part(rank, ranks, &mut |some| {
+        let outcome = source.read_together(comm, &mut |some| {
             if fault.is_ok() {
                 fault = buffered.push(some, &mut endpoints);
                 if finds_reverse_edges {
@@ -109,11 +110,13 @@ impl BufferedEdges {
         self.orientation
     }
 
-    /// The number of vertices n, if the external ids are exactly 0 to n-1. Each rank checks a block of ids. All ranks
-    /// call it.
-    pub(super) fn count_if_contiguous(&self, comm: &Comm, edges: u64) -> Result<Option<u64>> {
-        let bound = self.external_ids().iter().max().map_or(0, |most| most.saturating_add(1));
-        let bound = comm.allreduce_one(bound, Max)?;
+    /// The external ids, if they are exactly 0 to n-1, or 1 to n. Each rank checks a block of ids. All ranks call it.
+    pub(super) fn consecutive_ids(&self, comm: &Comm, edges: u64) -> Result<Option<Range<u64>>> {
+        let ids = self.external_ids();
+        let bound = ids.iter().max().map_or(0, |most| most.saturating_add(1));
+        let has_zero = ids.contains(&0);
+        let maxima = comm.allreduce(&[bound, u64::from(has_zero)], Max)?;
+        let (bound, first) = (maxima[0], u64::from(maxima[0] > 0 && maxima[1] == 0));
         if bound / SPARSE_ID_FACTOR > edges.max(1024) {
             return Ok(None);
         }
@@ -127,7 +130,7 @@ impl BufferedEdges {
             cx.send(port, (external_id / block) as Rank, external_id % block)
         })?;
         let distinct = comm.allreduce_one(present.count_ones(), Sum)?;
-        Ok((distinct == bound).then_some(bound))
+        Ok((distinct == bound - first).then_some(first..bound))
     }
 
     /// Passes the edges to `sink` with `global_ids`, by number, instead of external ids. Their memory is freed meanwhile.

@@ -28,19 +28,21 @@ pub(super) fn read_csr<W: EdgeWeight>(
 ) -> Result<SortedRows> {
     let offsets = zeroed::<u64>((local.end - local.start) as usize + 1, ROWS_PURPOSE);
     let mut offsets = agree(comm, offsets.map_err(Error::from))?;
+    let first_id = edges.first_id();
     let (mut targets, mut weights) = (Vec::new(), Vec::new());
     let mut last = None;
     let mut push = |edge: &Edge| -> Result<()> {
-        let endpoints = (edge.from, edge.to);
-        if !local.contains(&edge.from) || last.is_some_and(|last| endpoints < last) {
+        // Global ids; an external id that is too small gets one that is too large.
+        let endpoints @ (from, to) = (edge.from.wrapping_sub(first_id), edge.to.wrapping_sub(first_id));
+        if !local.contains(&from) || last.is_some_and(|last| endpoints < last) {
             return Err(Error::Input(format!("an edge from {} to {} is out of order", edge.from, edge.to)));
         }
         // The first of parallel arcs is the lightest.
-        let is_dropped = options.drop_self_loops && edge.from == edge.to || options.dedupe && last == Some(endpoints);
+        let is_dropped = options.drop_self_loops && from == to || options.dedupe && last == Some(endpoints);
         last = Some(endpoints);
         if !is_dropped {
-            offsets[(edge.from - local.start) as usize + 1] += 1;
-            targets.push(edge.to);
+            offsets[(from - local.start) as usize + 1] += 1;
+            targets.push(to);
             let bits = weight_bits::<W>(edge.weight)?;
             if W::KIND != WeightKind::None {
                 weights.push(bits);

@@ -1,6 +1,6 @@
 //! The writer of saved graphs: each rank writes the rows of its local vertices.
 //!
-//! Rows are in the order of global ids. If external ids are 0 to n-1 in another order, the graph is rebuilt with block
+//! Rows are in the order of global ids. If external ids are 0 to n-1, or 1 to n, in another order, the graph is rebuilt with block
 //! distribution and then written.
 
 use std::fs::File;
@@ -26,14 +26,19 @@ impl<W: EdgeWeight> Graph<W> {
         self.require_unsplit_rows("saving a graph")?;
         let local_ids = self.local_vertices().map(|local_index| self.external_id(local_index));
         let bound = local_ids.clone().max().map_or(0, |max_id| max_id.saturating_add(1));
-        let [bound, unordered] = {
-            let is_unordered =
-                local_ids.zip(self.first_global_id()..).any(|(external_id, global_id)| external_id != global_id);
-            let maxima = comm.allreduce(&[bound, u64::from(is_unordered)], Max)?;
-            [maxima[0], maxima[1]]
-        };
-        // Ids are distinct, so they are 0 to n-1 unless one is n or more.
-        let has_explicit_ids = bound > self.num_vertices();
+        let has_zero = local_ids.clone().any(|id| id == 0);
+        // External ids that count from 0 or from 1 are global ids in this distribution.
+        let is_unordered = [0, 1].map(|first_id| {
+            let in_order = self.first_global_id() + first_id..;
+            local_ids.clone().zip(in_order).any(|(external_id, expected)| external_id != expected)
+        });
+        let [no_zero_based_order, no_one_based_order] = is_unordered.map(u64::from);
+        let maxima = comm.allreduce(&[bound, u64::from(has_zero), no_zero_based_order, no_one_based_order], Max)?;
+        let (bound, has_zero) = (maxima[0], maxima[1] == 1);
+        // Ids are distinct, so they are 0 to n-1 unless one is n or more, and 1 to n without 0 unless one is more.
+        let is_one_based = bound == self.num_vertices() + 1 && !has_zero;
+        let has_explicit_ids = bound > self.num_vertices() && !is_one_based;
+        let is_ordered = maxima[2 + usize::from(is_one_based)] == 0;
         let view_ids = self.view_external_ids()?;
         let has_wide_targets = bound > 1 << 32;
         let (vertices, arcs) = (self.num_vertices(), self.num_arcs());
@@ -44,12 +49,14 @@ impl<W: EdgeWeight> Graph<W> {
             symmetric: self.is_symmetric(),
             has_explicit_ids,
             has_wide_targets,
+            is_one_based,
         };
-        if unordered == 0 || has_explicit_ids {
+        if is_ordered || has_explicit_ids {
             return write_file(self, &view_ids, &header, file);
         }
         let options = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
-        let rebuilt = Self::build_weighted_with(comm, &LocalEdges { graph: self, external_ids: &view_ids }, &options)?;
+        let edges = LocalEdges { graph: self, external_ids: &view_ids, first_id: header.first_id() };
+        let rebuilt = Self::build_weighted_with(comm, &edges, &options)?;
         let view_ids = rebuilt.view_external_ids()?;
         write_file(&rebuilt, &view_ids, &header, file)
     }
@@ -64,11 +71,16 @@ impl<W: EdgeWeight> Graph<W> {
 struct LocalEdges<'a, W> {
     graph: &'a Graph<W>,
     external_ids: &'a [u64],
+    first_id: u64,
 }
 
 impl<W: EdgeWeight> EdgeSource for LocalEdges<'_, W> {
     fn num_vertices(&self) -> Option<u64> {
         Some(self.graph.num_vertices())
+    }
+
+    fn first_id(&self) -> u64 {
+        self.first_id
     }
 
     fn orientation(&self) -> Orientation {

@@ -11,13 +11,20 @@ use crate::{EdgeWeight, Graph, PropertyMap, Result};
 /// The scores, and the outcome of the iteration.
 #[derive(Clone, Debug)]
 pub struct PageRankResult<'g, W: EdgeWeight = ()> {
-    /// Of each vertex; they sum to 1.
+    /// Of each vertex; they sum to 1 within 10^-12.
     pub scores: PropertyMap<'g, f64, W>,
     /// The number of iterations.
     pub iterations: u32,
     /// The sum of all changes of scores in the last iteration.
     pub residual: f64,
     pub(super) options: PageRankOptions,
+}
+
+impl<W: EdgeWeight> PageRankResult<'_, W> {
+    /// Whether scores changed by less than the tolerance, before the most iterations were reached.
+    pub fn has_converged(&self) -> bool {
+        self.residual < self.options.tolerance || self.scores.graph().num_vertices() == 0
+    }
 }
 
 /// Iterates until convergence. `step` is one iteration on the local scores, and returns the sum of their changes. All
@@ -38,8 +45,8 @@ pub(super) fn iterate<'g, W: EdgeWeight>(
     })
 }
 
-/// The contribution of all dangling vertices to each vertex; `local` is the sum of the scores of those on this rank.
-/// All ranks call it.
-pub(super) fn dangling_mass<W: EdgeWeight>(graph: &Graph<W>, local: f64) -> Result<f64> {
+/// Each vertex's share of what the vertices of all ranks pass on along no arc, such as the scores of dangling vertices; `local` is
+/// the sum of this rank. All ranks call it.
+pub(super) fn share_of_all<W: EdgeWeight>(graph: &Graph<W>, local: f64) -> Result<f64> {
     Ok(graph.comm().allreduce_one(local, Sum)? / graph.num_vertices() as f64)
 }

@@ -1,10 +1,10 @@
 //! Pull PageRank: ghost contributions are updated in each iteration, and each vertex sums those of its in-neighbors.
 //! Delegated arcs of hubs are summed by an allreduce. Cost: one update of ghosts and two allreduces per iteration.
 
-use treepie_base::memory::zeroed;
+use treepie_base::memory::{collected, zeroed};
 use treepie_comm::Sum;
 
-use super::jacobi::{self, PageRankResult, dangling_mass};
+use super::jacobi::{self, PageRankResult, share_of_all};
 use super::options::PageRankOptions;
 use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::{EdgeWeight, Graph, Result};
@@ -15,36 +15,35 @@ pub struct PullPageRank<'g, W> {
     in_edges: &'g Csr<W>,
     /// By index of the view. `f32`, half the size of scores, as random reads of them take most of the time.
     contributions: Vec<f32>,
-    /// 1 / degree of each local vertex; 0 for dangling vertices.
-    inverse_degrees: Vec<f32>,
+    /// The degree of each local vertex, as far as 32 bits go: no rank has as many arcs.
+    degrees: Vec<u32>,
 }
 
 impl<'g, W: EdgeWeight> PullPageRank<'g, W> {
     /// Prepares iterations on a graph with in-edges. All ranks call it.
     pub fn new(graph: &'g Graph<W>) -> Result<Self> {
         let in_edges = graph.require_in_edges_or_delegates("pull PageRank")?;
-        let inverse_degree = |local_index: usize| match graph.degree(local_index) {
-            0 => 0.0,
-            degree => 1.0 / degree as f32,
-        };
-        let inverse_degrees = graph.local_vertices().map(inverse_degree).collect();
+        let degree = |local_index: usize| u32::try_from(graph.degree(local_index)).unwrap_or(u32::MAX);
+        let degrees = collected(graph.local_vertices().map(degree), VALUES_PURPOSE)?;
         let contributions = zeroed(graph.view().len(), VALUES_PURPOSE)?;
-        Ok(Self { graph, in_edges, contributions, inverse_degrees })
+        Ok(Self { graph, in_edges, contributions, degrees })
     }
 
     /// One iteration on the local scores. Returns the sum of their changes. All ranks call it.
     pub(super) fn step(&mut self, scores: &mut [f64], damping: f64) -> Result<f64> {
         let graph = self.graph;
         let local = &mut self.contributions[graph.view().local_range()];
-        let mut dangling = 0.0;
-        for ((contribution, score), inverse_degree) in local.iter_mut().zip(&*scores).zip(&self.inverse_degrees) {
-            *contribution = *score as f32 * inverse_degree;
-            dangling += if *inverse_degree == 0.0 { *score } else { 0.0 };
+        let mut retained = 0.0;
+        for ((contribution, score), degree) in local.iter_mut().zip(&*scores).zip(&self.degrees) {
+            let degree = f64::from(*degree);
+            *contribution = (*score / degree.max(1.0)) as f32;
+            // All of a dangling vertex, and otherwise what rounding took or gave.
+            retained += *score - f64::from(*contribution) * degree;
         }
-        let dangling_share = dangling_mass(graph, dangling)?;
+        let retained_share = share_of_all(graph, retained)?;
         graph.update_ghosts(&mut self.contributions)?;
         let delegated = self.delegate_contributions()?;
-        let base = (1.0 - damping) / graph.num_vertices() as f64 + damping * dangling_share;
+        let base = (1.0 - damping) / graph.num_vertices() as f64 + damping * retained_share;
         let mut change = 0.0;
         for (local_index, score) in scores.iter_mut().enumerate() {
             let from_delegates = graph.hubs().get(local_index).and_then(|hub| delegated.get(hub.index as usize));

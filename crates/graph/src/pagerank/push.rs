@@ -4,7 +4,7 @@
 use treepie_am::{ActiveMessages, Port};
 use treepie_base::memory::zeroed;
 
-use super::jacobi::{self, PageRankResult, dangling_mass};
+use super::jacobi::{self, PageRankResult, share_of_all};
 use super::options::PageRankOptions;
 use crate::csr::{CsrEdge, VALUES_PURPOSE};
 use crate::vertex_id::{join_u64, split_u64};
@@ -74,7 +74,7 @@ impl<'g, W: EdgeWeight> PushPageRank<'g, W> {
     pub(super) fn step(&mut self, scores: &mut [f64], damping: f64) -> Result<f64> {
         let (graph, port, hub) = (self.graph, self.contribute, self.hub);
         let dangling = graph.local_vertices().filter(|vertex| graph.degree(*vertex) == 0);
-        let dangling_share = dangling_mass(graph, dangling.map(|vertex| scores[vertex]).sum())?;
+        let dangling_share = share_of_all(graph, dangling.map(|vertex| scores[vertex]).sum())?;
         self.state.incoming.fill(0.0);
         self.am.epoch_for(&mut self.state, graph.local_vertices(), |cx, state, vertex| {
             let contribution = scores[vertex] / graph.degree(vertex).max(1) as f64;

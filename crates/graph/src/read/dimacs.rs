@@ -4,9 +4,10 @@
 
 use std::ops::Range;
 
+use super::lines::Lines;
 use super::parse::{ParseResult, Tokens, parse_count, parse_integer_weight, parse_one_based_vertex, quoted};
 use super::source::SourceFile;
-use super::{DeclaredEdges, FormatReader, Metadata, read_lines};
+use super::{DeclaredEdges, FormatReader, Metadata, TextReader, parse_lines};
 use crate::edge_batcher::EdgeBatcher;
 use crate::{Edge, Orientation, Result, WeightKind};
 
@@ -37,6 +38,7 @@ impl FormatReader for Dimacs {
     fn metadata(&self) -> Metadata {
         Metadata {
             vertices: Some(self.vertices),
+            first_id: 1,
             orientation: Orientation::Directed,
             weights: Some(WeightKind::Integer),
             declared: Some(self.declared),
@@ -44,9 +46,21 @@ impl FormatReader for Dimacs {
     }
 
     fn read_edges(&self, source: &SourceFile, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
-        read_lines(source, range, self.body_offset, Some(self.declared), batcher, |line| {
-            parse_arc_line(line, self.vertices)
-        })
+        self.read_lines(source, source.lines(range, self.body_offset)?, 0, batcher)
+    }
+
+    fn as_text(&self) -> Option<&dyn TextReader> {
+        Some(self)
+    }
+}
+
+impl TextReader for Dimacs {
+    fn body_offset(&self) -> u64 {
+        self.body_offset
+    }
+
+    fn read_lines(&self, source: &SourceFile, lines: Lines<'_>, _: u64, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
+        parse_lines(source, lines, Some(self.declared), batcher, |line| parse_arc_line(line, self.vertices))
     }
 }
 
@@ -104,7 +118,7 @@ mod tests {
 
     #[test]
     fn arcs() {
-        assert_eq!(parse_arc_line(b"a 1 6 9", 6), Ok(Some(Edge { from: 0, to: 5, weight: 9.0 })));
+        assert_eq!(parse_arc_line(b"a 1 6 9", 6), Ok(Some(Edge { from: 1, to: 6, weight: 9.0 })));
         assert_eq!(
             (parse_arc_line(b"c a 1 6 9", 6), parse_arc_line(b"", 6), parse_arc_line(b"c", 6)),
             (Ok(None), Ok(None), Ok(None))

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use super::compression::Compression;
 use crate::{Error, Result};
 
 /// The format of an input file.
@@ -35,12 +36,11 @@ const FORMATS: [(InputFormat, &str, &[&str]); 6] = [
 ];
 
 impl InputFormat {
-    /// The format by the extension of a file, without `.gz`.
+    /// The format by the extension of a file, before that of its compression.
     pub fn guess(file: &Path) -> Result<Self> {
-        let file_name = file.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        let file_name = file_name.strip_suffix(".gz").unwrap_or(&file_name);
-        let extension = file_name.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let found = FORMATS.iter().find(|(_, _, extensions)| extensions.contains(&extension));
+        let extension = Compression::strip_extension(file).extension().unwrap_or_default();
+        let extension = extension.to_string_lossy().to_ascii_lowercase();
+        let found = FORMATS.iter().find(|(_, _, extensions)| extensions.contains(&&*extension));
         found.map(|(format, ..)| *format).ok_or_else(|| {
             let extensions: Vec<_> = FORMATS.iter().flat_map(|(_, _, extensions)| *extensions).copied().collect();
             let why = format!("unknown extension, expected one of .{}", extensions.join(", ."));
@@ -68,11 +68,6 @@ impl FromStr for InputFormat {
     }
 }
 
-/// Whether a file is compressed, by its extension.
-pub(super) fn is_compressed(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +81,8 @@ mod tests {
                     format!("a/b.{extension}"),
                     format!("b.x.{extension}.gz"),
                     format!("B.{}.GZ", extension.to_uppercase()),
+                    format!("b.{extension}.zst"),
+                    format!("b.{extension}.bz2"),
                 ] {
                     assert_eq!(InputFormat::guess(Path::new(&file)), Ok(format), "{file}");
                 }
@@ -100,11 +97,5 @@ mod tests {
         assert!(InputFormat::guess(Path::new("txt")).is_err() && InputFormat::guess(Path::new("..")).is_err());
         let refused = "xml".parse::<InputFormat>().expect_err("not a format").to_string();
         assert_eq!(refused, "unknown format `xml`, expected one of text, matrix-market, metis, dimacs, packed, tpg");
-    }
-
-    #[test]
-    fn only_the_last_ending_says_that_a_file_is_compressed() {
-        assert!(is_compressed(Path::new("a.txt.gz")) && is_compressed(Path::new("a.GZ")));
-        assert!(!is_compressed(Path::new("a.gz.txt")) && !is_compressed(Path::new("gz")));
     }
 }

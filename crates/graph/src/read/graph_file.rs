@@ -70,6 +70,7 @@ impl GraphFile {
         };
         let mut vertex_ids =
             if header.has_explicit_ids { Some(self.cursor(source, Section::VertexIds, rows.start)?) } else { None };
+        let first_id = header.first_id();
         for row in rows.clone() {
             let end = offsets.read_u64()?;
             if end < begin || end > header.arcs {
@@ -78,11 +79,11 @@ impl GraphFile {
                     offsets.error(format!("a row from arc {begin} to arc {end} of {last}, which is impossible"))
                 );
             }
-            let from = vertex_ids.as_mut().map_or(Ok(row), SectionReader::read_u64)?;
+            let from = vertex_ids.as_mut().map_or(Ok(first_id + row), SectionReader::read_u64)?;
             let mut before = (0, 0.0);
             for _ in begin..end {
                 let to = if header.has_wide_targets { targets.read_u64()? } else { u64::from(targets.read_u32()?) };
-                if to >= header.vertices && !header.has_explicit_ids {
+                if !header.has_explicit_ids && to.checked_sub(first_id).is_none_or(|vertex| vertex >= header.vertices) {
                     return Err(targets.error(format!("an arc to vertex {to}, but there are {}", header.vertices)));
                 }
                 let weight = match &mut weights {
@@ -144,6 +145,7 @@ impl FormatReader for GraphFile {
         let header = &self.header;
         Metadata {
             vertices: (!header.has_explicit_ids).then_some(header.vertices),
+            first_id: header.first_id(),
             orientation: header.orientation(),
             weights: Some(header.weights),
             declared: Some(DeclaredEdges { edges: header.arcs, unit: "arcs", line: 0 }),

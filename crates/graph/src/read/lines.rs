@@ -9,7 +9,7 @@ use crate::{Error, Result};
 const BLOCK_BYTES: usize = 1 << 18;
 
 /// The longest line, unless the format has longer ones: a file without newlines must not exhaust the memory.
-const MAX_LINE_BYTES: usize = 1 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Bytes of a token and its separator: twice those of the longest number.
 const TOKEN_BYTES: u64 = 40;
@@ -31,6 +31,12 @@ pub(super) struct Lines<'a> {
     is_eof: bool,
 }
 
+/// Bytes of a line of up to `max_tokens` tokens.
+pub(super) fn bytes_of_tokens(max_tokens: u64) -> usize {
+    let bytes = max_tokens.saturating_mul(TOKEN_BYTES).saturating_add(MAX_LINE_BYTES as u64);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 impl<'a> Lines<'a> {
     /// Lines of a reader that is at `offset` of the file.
     pub(super) fn new(source: &'a SourceFile, reader: Box<dyn Read>, offset: u64, end: u64) -> Self {
@@ -47,11 +53,9 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Allows longer lines, of up to `max_tokens` tokens.
-    pub(super) fn with_max_tokens(mut self, max_tokens: u64) -> Self {
-        let max_line_bytes = max_tokens.saturating_mul(TOKEN_BYTES).saturating_add(MAX_LINE_BYTES as u64);
-        self.max_line_bytes = usize::try_from(max_line_bytes).unwrap_or(usize::MAX);
-        self
+    /// Allows longer lines.
+    pub(super) fn with_max_line_bytes(self, max_line_bytes: usize) -> Self {
+        Self { max_line_bytes, ..self }
     }
 
     /// The next line, without its newline, and its offset in the file.

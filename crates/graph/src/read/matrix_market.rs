@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
+use super::lines::Lines;
 use super::parse::{
     ParseResult, Tokens, parse_count, parse_integer_weight, parse_one_based_vertex, parse_real_weight, quoted,
 };
 use super::source::SourceFile;
-use super::{DeclaredEdges, FormatReader, Metadata, read_lines};
+use super::{DeclaredEdges, FormatReader, Metadata, TextReader, parse_lines};
 use crate::edge_batcher::EdgeBatcher;
 use crate::{Edge, Orientation, Result, WeightKind};
 
@@ -51,6 +52,7 @@ impl FormatReader for MatrixMarket {
     fn metadata(&self) -> Metadata {
         Metadata {
             vertices: Some(self.vertices),
+            first_id: 1,
             orientation: if self.banner.is_symmetric { Orientation::Undirected } else { Orientation::Directed },
             weights: Some(self.banner.weights),
             declared: Some(self.declared),
@@ -58,7 +60,21 @@ impl FormatReader for MatrixMarket {
     }
 
     fn read_edges(&self, source: &SourceFile, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
-        read_lines(source, range, self.body_offset, Some(self.declared), batcher, |line| {
+        self.read_lines(source, source.lines(range, self.body_offset)?, 0, batcher)
+    }
+
+    fn as_text(&self) -> Option<&dyn TextReader> {
+        Some(self)
+    }
+}
+
+impl TextReader for MatrixMarket {
+    fn body_offset(&self) -> u64 {
+        self.body_offset
+    }
+
+    fn read_lines(&self, source: &SourceFile, lines: Lines<'_>, _: u64, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
+        parse_lines(source, lines, Some(self.declared), batcher, |line| {
             parse_entry(line, self.vertices, self.banner.weights)
         })
     }
@@ -184,9 +200,9 @@ mod tests {
     #[test]
     fn entries() {
         let edge = |from, to, weight| Ok(Some(Edge { from, to, weight }));
-        assert_eq!(parse_entry(b"1 5", 5, WeightKind::None), edge(0, 4, 1.0));
-        assert_eq!(parse_entry(b" 1\t5 7\r", 5, WeightKind::Integer), edge(0, 4, 7.0));
-        assert_eq!(parse_entry(b"1 5 7.5", 5, WeightKind::Real), edge(0, 4, 7.5));
+        assert_eq!(parse_entry(b"1 5", 5, WeightKind::None), edge(1, 5, 1.0));
+        assert_eq!(parse_entry(b" 1\t5 7\r", 5, WeightKind::Integer), edge(1, 5, 7.0));
+        assert_eq!(parse_entry(b"1 5 7.5", 5, WeightKind::Real), edge(1, 5, 7.5));
         assert_eq!(
             (parse_entry(b"% 1", 5, WeightKind::None), parse_entry(b"\r", 5, WeightKind::None)),
             (Ok(None), Ok(None))

@@ -9,9 +9,10 @@
 
 use std::ops::Range;
 
+use super::lines::{Lines, bytes_of_tokens};
 use super::parse::{ParseResult, Tokens, parse_count, parse_integer_weight, parse_one_based_vertex, quoted};
 use super::source::SourceFile;
-use super::{DeclaredEdges, FormatReader, Metadata};
+use super::{DeclaredEdges, FormatReader, Metadata, TextReader};
 use crate::edge_batcher::EdgeBatcher;
 use crate::{Edge, Error, Orientation, Result, WeightKind};
 
@@ -50,18 +51,12 @@ impl Metis {
         Err(source.file_error("it ends before a line with the numbers of vertices and edges".into()))
     }
 
-    /// The most tokens of a line.
-    fn max_tokens(&self) -> u64 {
-        let each = 1 + u64::from(self.header.has_weights);
-        self.declared.edges.saturating_mul(each).saturating_add(self.header.vertex_fields)
-    }
-
     /// The vertex of the first line from an offset on.
     fn vertex_at(&self, source: &SourceFile, start: u64) -> Result<u64> {
         let mut vertex = 0;
         if start > self.body_offset {
-            let mut before =
-                source.lines(self.body_offset..start, self.body_offset)?.with_max_tokens(self.max_tokens());
+            let before = source.lines(self.body_offset..start, self.body_offset)?;
+            let mut before = before.with_max_line_bytes(self.max_line_bytes());
             while let Some((_, line)) = before.next()? {
                 vertex += u64::from(!is_comment(line));
             }
@@ -74,6 +69,7 @@ impl FormatReader for Metis {
     fn metadata(&self) -> Metadata {
         Metadata {
             vertices: Some(self.header.vertices),
+            first_id: 1,
             orientation: Orientation::Symmetric,
             weights: Some(if self.header.has_weights { WeightKind::Integer } else { WeightKind::None }),
             declared: Some(self.declared),
@@ -82,9 +78,27 @@ impl FormatReader for Metis {
 
     fn read_edges(&self, source: &SourceFile, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
         let is_last = range.end == source.full_range().end;
-        let mut vertex = self.vertex_at(source, range.start)?;
-        let before = batcher.num_edges();
-        let mut lines = source.lines(range, self.body_offset)?.with_max_tokens(self.max_tokens());
+        let first = self.vertex_at(source, range.start)?;
+        let vertices = self.read_rows(source, source.lines(range, self.body_offset)?, first, batcher)?;
+        if is_last { self.check_rows(source, vertices) } else { Ok(()) }
+    }
+
+    fn as_text(&self) -> Option<&dyn TextReader> {
+        Some(self)
+    }
+}
+
+impl Metis {
+    /// Reads the lines of vertices from `first` on, counted from 0. Returns the vertex after the last one.
+    fn read_rows(
+        &self,
+        source: &SourceFile,
+        lines: Lines<'_>,
+        first: u64,
+        batcher: &mut EdgeBatcher<'_>,
+    ) -> Result<u64> {
+        let (mut vertex, before) = (first, batcher.num_edges());
+        let mut lines = lines.with_max_line_bytes(self.max_line_bytes());
         while let Some((at, line)) = lines.next()? {
             if is_comment(line) {
                 continue;
@@ -94,8 +108,39 @@ impl FormatReader for Metis {
             self.declared.check_limit(source, batcher.num_edges() - before)?;
             vertex += 1;
         }
-        if is_last && vertex < self.header.vertices {
-            let what = format!("{} vertices are declared here, but there are lines for {vertex}", self.header.vertices);
+        Ok(vertex)
+    }
+}
+
+impl TextReader for Metis {
+    fn body_offset(&self) -> u64 {
+        self.body_offset
+    }
+
+    /// One line may have all tokens.
+    fn max_line_bytes(&self) -> usize {
+        let each = 1 + u64::from(self.header.has_weights);
+        bytes_of_tokens(self.declared.edges.saturating_mul(each).saturating_add(self.header.vertex_fields))
+    }
+
+    fn read_lines(
+        &self,
+        source: &SourceFile,
+        lines: Lines<'_>,
+        first_row: u64,
+        batcher: &mut EdgeBatcher<'_>,
+    ) -> Result<()> {
+        self.read_rows(source, lines, first_row, batcher).map(|_| ())
+    }
+
+    fn num_rows(&self, text: &[u8]) -> u64 {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        text.split(|byte| *byte == b'\n').filter(|line| !is_comment(line)).count() as u64
+    }
+
+    fn check_rows(&self, source: &SourceFile, rows: u64) -> Result<()> {
+        if rows < self.header.vertices {
+            let what = format!("{} vertices are declared here, but there are lines for {rows}", self.header.vertices);
             return Err(Error::Line { file: source.file().to_owned(), line: self.declared.line, what });
         }
         Ok(())
@@ -134,7 +179,7 @@ fn parse_header(line: &[u8]) -> ParseResult<MetisHeader> {
     Ok(MetisHeader { vertices, edges, vertex_fields: constraints.saturating_add(u64::from(has_sizes)), has_weights })
 }
 
-/// Parses the edges of a vertex.
+/// Parses the edges of a vertex, counted from 0.
 fn parse_adjacency(line: &[u8], vertex: u64, header: &MetisHeader, mut emit: impl FnMut(Edge)) -> ParseResult<()> {
     let mut tokens = Tokens(line);
     if vertex >= header.vertices {
@@ -152,7 +197,7 @@ fn parse_adjacency(line: &[u8], vertex: u64, header: &MetisHeader, mut emit: imp
         parse_count(token, "").map_err(|_| format!("{} is no weight or size of a vertex", quoted(token)))?;
     }
     while let Some(token) = tokens.next() {
-        let mut edge = Edge::new(vertex, parse_one_based_vertex(token, header.vertices)?);
+        let mut edge = Edge::new(vertex + 1, parse_one_based_vertex(token, header.vertices)?);
         if header.has_weights {
             let Some(token) = tokens.next() else { return Err("the last neighbor has no weight".into()) };
             edge.weight = parse_integer_weight(token)?;
@@ -206,9 +251,9 @@ mod tests {
             parse_adjacency(line.as_bytes(), vertex, &header, |edge| edges.push((edge.from, edge.to, edge.weight)))?;
             Ok::<_, String>(edges)
         };
-        assert_eq!(read("2 5\r", 0, ""), Ok(vec![(0, 1, 1.0), (0, 4, 1.0)]));
-        assert_eq!(read("2 9 5 8", 3, "1"), Ok(vec![(3, 1, 9.0), (3, 4, 8.0)]));
-        assert_eq!(read("100 200 300 2 9", 3, "111 2"), Ok(vec![(3, 1, 9.0)]));
+        assert_eq!(read("2 5\r", 0, ""), Ok(vec![(1, 2, 1.0), (1, 5, 1.0)]));
+        assert_eq!(read("2 9 5 8", 3, "1"), Ok(vec![(4, 2, 9.0), (4, 5, 8.0)]));
+        assert_eq!(read("100 200 300 2 9", 3, "111 2"), Ok(vec![(4, 2, 9.0)]));
         assert_eq!((read("", 4, ""), read(" ", 5, "10")), (Ok(vec![]), Ok(vec![])));
         for (line, vertex, format, message) in [
             ("1", 5, "", "a line for vertex 6, but there are 5"),

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use super::compression::Compression;
 use super::source::{SourceFile, read_full};
 use super::{FormatReader, Metadata};
 use crate::edge_batcher::EdgeBatcher;
@@ -53,7 +54,8 @@ fn open_weights(source: &SourceFile) -> Result<Option<SourceFile>> {
         name.push(suffix);
         PathBuf::from(name)
     };
-    let (uncompressed, compressed) = (with(".weights"), with(".weights.gz"));
+    let extension = source.compression().unwrap_or(Compression::Gzip).extension();
+    let (uncompressed, compressed) = (with(".weights"), with(&format!(".weights.{extension}")));
     match (exists(&compressed)?, exists(&uncompressed)?) {
         (true, _) if source.is_compressed() => SourceFile::open(&compressed).map(Some),
         (_, true) => SourceFile::open(&uncompressed).map(Some),
@@ -73,7 +75,8 @@ fn exists(file: &Path) -> Result<bool> {
 impl FormatReader for Packed {
     fn metadata(&self) -> Metadata {
         let weights = if self.weights.is_some() { WeightKind::Real } else { WeightKind::None };
-        Metadata { vertices: None, orientation: Orientation::Undirected, weights: Some(weights), declared: None }
+        let orientation = Orientation::Undirected;
+        Metadata { vertices: None, first_id: 0, orientation, weights: Some(weights), declared: None }
     }
 
     fn read_edges(&self, source: &SourceFile, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()> {

@@ -85,13 +85,13 @@ pub(super) fn parse_vertex(token: &[u8]) -> ParseResult<u64> {
     }
 }
 
-/// Parses a one-based vertex, at most `count`. Returns the zero-based id.
+/// Parses a vertex of a format that counts them from 1; there are `count`.
 #[inline]
 pub(super) fn parse_one_based_vertex(token: &[u8], count: u64) -> ParseResult<u64> {
     match parse_vertex(token)? {
         0 => Err("vertex 0, but vertices of this format are counted from 1".into()),
         number if number > count => Err(format!("vertex {number}, but there are {count}")),
-        number => Ok(number - 1),
+        number => Ok(number),
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn counted_vertices_are_one_less() {
-        assert_eq!((parse_one_based_vertex(b"1", 5), parse_one_based_vertex(b"5", 5)), (Ok(0), Ok(4)));
+        assert_eq!((parse_one_based_vertex(b"1", 5), parse_one_based_vertex(b"5", 5)), (Ok(1), Ok(5)));
         assert_eq!(parse_one_based_vertex(b"6", 5), Err("vertex 6, but there are 5".into()));
         assert_eq!(
             parse_one_based_vertex(b"0", 5),

@@ -5,20 +5,15 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
-
-use super::format::is_compressed;
+use super::compression::Compression;
 use super::lines::Lines;
 use crate::{Error, Result};
-
-/// A bound of the compression ratio: deflate needs at least two bits for 258 bytes.
-const MAX_DEFLATE_RATIO: u64 = 1040;
 
 /// An input file, compressed or not.
 #[derive(Debug)]
 pub(super) struct SourceFile {
     file: PathBuf,
-    is_compressed: bool,
+    compression: Option<Compression>,
     /// Bytes of the file, as stored.
     length: u64,
 }
@@ -30,7 +25,7 @@ impl SourceFile {
         if !metadata.is_file() {
             return Err(file_error("not a regular file, and parts of others cannot be read".into()));
         }
-        Ok(Self { file: file.to_owned(), is_compressed: is_compressed(file), length: metadata.len() })
+        Ok(Self { file: file.to_owned(), compression: Compression::of(file), length: metadata.len() })
     }
 
     pub(super) fn file(&self) -> &Path {
@@ -38,12 +33,16 @@ impl SourceFile {
     }
 
     pub(super) fn is_compressed(&self) -> bool {
-        self.is_compressed
+        self.compression.is_some()
+    }
+
+    pub(super) fn compression(&self) -> Option<Compression> {
+        self.compression
     }
 
     /// The number of bytes, unless the file is compressed: then it is unknown.
     pub(super) fn length(&self) -> Option<u64> {
-        (!self.is_compressed).then_some(self.length)
+        (!self.is_compressed()).then_some(self.length)
     }
 
     /// The range of all bytes; of a compressed file an upper bound.
@@ -55,13 +54,13 @@ impl SourceFile {
     pub(super) fn reader(&self, from: u64) -> Result<Box<dyn Read>> {
         let open = || -> io::Result<Box<dyn Read>> {
             let mut file = File::open(&self.file)?;
-            if !self.is_compressed {
+            let Some(compression) = self.compression else {
                 file.seek(SeekFrom::Start(from))?;
                 return Ok(Box::new(file));
-            }
-            let mut decompressed = MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, file));
+            };
+            let mut decompressed = compression.reader(file);
             io::copy(&mut decompressed.by_ref().take(from), &mut io::sink())?;
-            Ok(Box::new(decompressed))
+            Ok(decompressed)
         };
         open().map_err(|error| self.io_error(&error))
     }
@@ -70,11 +69,10 @@ impl SourceFile {
     /// ones do no harm, and are checked against the actual counts later.
     pub(super) fn check_declared_size(&self, at: u64, claims: &[(u64, u64, &str)]) -> Result<()> {
         const LARGE: u64 = 1 << 24;
-        let most = if self.is_compressed {
-            self.length.saturating_mul(MAX_DEFLATE_RATIO).saturating_add(MAX_DEFLATE_RATIO)
-        } else {
-            self.length
-        };
+        let most = self.compression.map_or(self.length, |compression| {
+            let ratio = compression.max_ratio();
+            self.length.saturating_mul(ratio).saturating_add(ratio)
+        });
         match claims.iter().find(|(count, bytes, _)| *count > LARGE && count.saturating_mul(*bytes) > most + bytes) {
             Some((count, _, what)) => {
                 let length = self.length;
@@ -98,7 +96,7 @@ impl SourceFile {
     /// The error of a file that cannot be read or decompressed.
     pub(super) fn io_error(&self, error: &io::Error) -> Error {
         // Errors of the system have a code, those of the decompression library have none.
-        let is_decompressing = self.is_compressed && error.raw_os_error().is_none();
+        let is_decompressing = self.is_compressed() && error.raw_os_error().is_none();
         self.file_error(if is_decompressing {
             format!("it cannot be decompressed: {error}")
         } else {

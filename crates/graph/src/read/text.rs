@@ -1,32 +1,105 @@
 //! Edge lists: a line for each edge with source, target and optionally a weight.
 //!
-//! Columns are separated by blanks, tabs, commas or semicolons. Lines that begin with `#`, `%` or `//` are comments.
-//! All edges of a file have the same number of columns. A header line with the names of columns may precede them, if
-//! these are not separated by blanks.
+//! Columns are separated by blanks, tabs, commas or semicolons, and may be quoted. Lines that begin with `#`, `%` or `//` are
+//! comments. All edges of a file have the same number of columns, unless some of more are chosen. A header line with the names of
+//! columns may precede them.
 
 use std::ops::Range;
+use std::str::FromStr;
 
+use super::lines::Lines;
 use super::parse::{ParseResult, is_blank, parse_real_weight, parse_vertex, skip_blanks};
 use super::source::SourceFile;
-use super::{FormatReader, Metadata};
+use super::{FormatReader, Metadata, TextReader};
 use crate::edge_batcher::EdgeBatcher;
-use crate::{Edge, Orientation, Result, WeightKind};
+use crate::{Edge, Error, Orientation, Result, WeightKind};
 
 /// The UTF-8 byte order mark that spreadsheets write.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// The columns of an edge, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EdgeColumns {
+    /// The source.
+    pub from: usize,
+    /// The target.
+    pub to: usize,
+    /// The weight, if edges have one.
+    pub weight: Option<usize>,
+}
+
+impl FromStr for EdgeColumns {
+    type Err = Error;
+
+    /// Two or three numbers: `0,1` or `0,1,3`.
+    fn from_str(text: &str) -> Result<Self> {
+        let columns: Option<Vec<usize>> = text.split(',').map(|column| column.trim().parse().ok()).collect();
+        let (from, to, weight) = match columns.as_deref() {
+            Some([from, to]) => (*from, *to, None),
+            Some([from, to, weight]) => (*from, *to, Some(*weight)),
+            _ => {
+                let expected = "the columns of source, target and perhaps weight, counted from 0, such as 0,1,3";
+                return Err(Error::Input(format!("`{text}`: expected {expected}")));
+            }
+        };
+        if from == to || weight.is_some_and(|weight| weight == from || weight == to) {
+            return Err(Error::Input(format!("`{text}`: source, target and weight are different columns")));
+        }
+        Ok(Self { from, to, weight })
+    }
+}
+
+/// What is known of the columns of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    columns: EdgeColumns,
+    /// The number of columns of each line, unless some were chosen.
+    count: Option<usize>,
+}
+
+impl Layout {
+    /// Lines of two columns, or of three with a weight.
+    fn of_count(count: usize) -> Self {
+        let columns = EdgeColumns { from: 0, to: 1, weight: (count == 3).then_some(2) };
+        Self { columns, count: Some(count) }
+    }
+
+    /// Checks the number of columns of a line.
+    fn check_count(&self, count: usize) -> ParseResult<()> {
+        let found = ColumnCount(count);
+        match self.count {
+            Some(expected) if count != expected => {
+                Err(format!("{found}, but the first edge of the file has {expected}"))
+            }
+            None => {
+                let EdgeColumns { from, to, weight } = self.columns;
+                let last = from.max(to).max(weight.unwrap_or(0));
+                if count > last {
+                    Ok(())
+                } else {
+                    Err(format!("{found}, but column {last}, counted from 0, was chosen"))
+                }
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Text {
-    /// The number of columns, if there are edges.
-    columns: Option<usize>,
+    /// If there are edges.
+    layout: Option<Layout>,
     /// The offset after a byte order mark and a header line.
     body_offset: u64,
 }
 
 impl Text {
-    pub(super) fn open(source: &SourceFile) -> Result<Self> {
+    /// Finds out which columns there are, unless they were chosen.
+    pub(super) fn open(source: &SourceFile, chosen: Option<EdgeColumns>) -> Result<Self> {
         let mut lines = source.lines(source.full_range(), 0)?;
-        let (mut body_offset, mut has_header) = (0, false);
+        let mut body_offset = 0;
+        // The number of columns of a header line, which is one only if an edge follows, and where it ends.
+        let mut header: Option<(Vec<u8>, u64, u64)> = None;
         while let Some((at, mut line)) = lines.next()? {
             if at == 0 && line.starts_with(BYTE_ORDER_MARK) {
                 line = &line[BYTE_ORDER_MARK.len()..];
@@ -35,44 +108,83 @@ impl Text {
             if is_comment(line) || skip_blanks(line).is_empty() {
                 continue;
             }
-            if !has_header && is_column_header(line) {
-                has_header = true;
-                body_offset = lines.offset();
+            let count = count_columns(line).map_err(|what| source.line_error(at, what))?;
+            if header.is_none() && has_column_names(line) {
+                let line = line.to_vec();
+                header = Some((line, at, lines.offset()));
                 continue;
             }
-            let columns = match count_columns(line) {
-                Ok(columns @ 2..=3) => columns,
-                Ok(columns) => {
-                    return Err(source
-                        .line_error(at, format!("{}, but an edge has 2, or 3 with a weight", ColumnCount(columns))));
+            if let Some((names, header_at, end)) = header {
+                // Words that are separated by blanks may be any sentence.
+                let has_separator = names.iter().any(|byte| matches!(byte, b',' | b';' | b'\t'));
+                if !has_separator && count_columns(&names) != Ok(count) {
+                    let first = Columns::new(&names).next().ok().flatten().unwrap_or_default();
+                    let what = parse_vertex(first).expect_err("it is a name");
+                    return Err(source.line_error(header_at, what));
                 }
-                Err(what) => return Err(source.line_error(at, what)),
+                body_offset = end;
+            }
+            let layout = match chosen {
+                Some(columns) => Layout { columns, count: None },
+                None if (2..=3).contains(&count) => Layout::of_count(count),
+                None => {
+                    let more = if count > 3 { "; choose them (`--columns`)" } else { "" };
+                    let what = format!("{}, but an edge has 2, or 3 with a weight{more}", ColumnCount(count));
+                    return Err(source.line_error(at, what));
+                }
             };
-            return Ok(Self { columns: Some(columns), body_offset });
+            layout.check_count(count).map_err(|what| source.line_error(at, what))?;
+            return Ok(Self { layout: Some(layout), body_offset });
         }
-        Ok(Self { columns: None, body_offset })
+        if let Some((_, at, _)) =
+            header.filter(|(names, ..)| !names.iter().any(|byte| matches!(byte, b',' | b';' | b'\t')))
+        {
+            return Err(source.line_error(at, "names of columns, but no edges follow".into()));
+        }
+        Ok(Self { layout: None, body_offset })
     }
 }
 
 impl FormatReader for Text {
     fn metadata(&self) -> Metadata {
-        let weights = self.columns.map(|columns| if columns == 3 { WeightKind::Real } else { WeightKind::None });
-        Metadata { vertices: None, orientation: Orientation::Directed, weights, declared: None }
+        let weight = self.layout.map(|layout| layout.columns.weight);
+        let weights = weight.map(|weight| weight.map_or(WeightKind::None, |_| WeightKind::Real));
+        Metadata { vertices: None, first_id: 0, orientation: Orientation::Directed, weights, declared: None }
     }
 
     fn read_edges(&self, source: &SourceFile, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
-        let Some(columns) = self.columns else { return Ok(()) };
-        let mut lines = source.lines(range, self.body_offset)?;
+        self.read_lines(source, source.lines(range, self.body_offset)?, 0, batcher)
+    }
+
+    fn as_text(&self) -> Option<&dyn TextReader> {
+        Some(self)
+    }
+}
+
+impl TextReader for Text {
+    fn body_offset(&self) -> u64 {
+        self.body_offset
+    }
+
+    fn read_lines(
+        &self,
+        source: &SourceFile,
+        mut lines: Lines<'_>,
+        _: u64,
+        batcher: &mut EdgeBatcher<'_>,
+    ) -> Result<()> {
+        let Some(layout) = self.layout else { return Ok(()) };
         loop {
             let (bytes, begin_before) = lines.buffered();
-            let read = match columns {
-                2 => read_plain_lines::<2>(bytes, begin_before, batcher),
-                _ => read_plain_lines::<3>(bytes, begin_before, batcher),
+            let read = match layout.count {
+                Some(2) => read_plain_lines::<2>(bytes, begin_before, batcher),
+                Some(_) => read_plain_lines::<3>(bytes, begin_before, batcher),
+                None => 0,
             };
             lines.skip_buffered(read);
             // One line that is not plain, or not yet complete in the buffer.
             let Some((at, line)) = lines.next()? else { return Ok(()) };
-            match parse_edge(line, columns) {
+            match parse_edge(line, &layout) {
                 Ok(Some(edge)) => batcher.push(edge),
                 Ok(None) => {}
                 Err(what) => return Err(source.line_error(at, what)),
@@ -134,24 +246,29 @@ fn plain_separator(rest: &mut &[u8]) -> bool {
     true
 }
 
-/// Parses an edge of 2 or 3 columns; `None` if the line is empty or a comment.
+/// Parses an edge; `None` if the line is empty or a comment.
 #[inline]
-fn parse_edge(line: &[u8], columns: usize) -> ParseResult<Option<Edge>> {
+fn parse_edge(line: &[u8], layout: &Layout) -> ParseResult<Option<Edge>> {
     if is_comment(line) {
         return Ok(None);
     }
-    let mut fields = Columns::new(line);
-    let Some(token) = fields.next()? else { return Ok(None) };
-    let from = parse_vertex(token)?;
-    let wrong_count =
-        || Err(format!("{}, but the first edge of the file has {columns}", ColumnCount(count_columns(line)?)));
-    let Some(token) = fields.next()? else { return wrong_count() };
-    let mut edge = Edge::new(from, parse_vertex(token)?);
-    if columns == 3 {
-        let Some(token) = fields.next()? else { return wrong_count() };
-        edge.weight = parse_real_weight(token)?;
+    let EdgeColumns { from, to, weight } = layout.columns;
+    let (mut fields, mut edge, mut count) = (Columns::new(line), Edge::new(0, 0), 0);
+    while let Some(token) = fields.next()? {
+        if count == from {
+            edge.from = parse_vertex(token)?;
+        } else if count == to {
+            edge.to = parse_vertex(token)?;
+        } else if Some(count) == weight {
+            edge.weight = parse_real_weight(token)?;
+        }
+        count += 1;
     }
-    if fields.next()?.is_some() { wrong_count() } else { Ok(Some(edge)) }
+    if count == 0 {
+        return Ok(None);
+    }
+    layout.check_count(count)?;
+    Ok(Some(edge))
 }
 
 /// A number of columns, for messages.
@@ -168,17 +285,17 @@ fn is_comment(line: &[u8]) -> bool {
     matches!(skip_blanks(line), [b'#' | b'%', ..] | [b'/', b'/', ..])
 }
 
-/// Whether a line is a header with names of columns. Words separated by blanks only might be any sentence.
-fn is_column_header(line: &[u8]) -> bool {
+/// Whether a line has names only, at least two, as the names of columns.
+fn has_column_names(line: &[u8]) -> bool {
     let mut fields = Columns::new(line);
     let mut names = 0;
     while let Ok(Some(token)) = fields.next() {
-        if !matches!(token[0], b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'"' | b'\'') {
+        if !token.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'\'')) {
             return false;
         }
         names += 1;
     }
-    names >= 2 && line.iter().any(|byte| matches!(byte, b',' | b';' | b'\t'))
+    names >= 2
 }
 
 fn count_columns(line: &[u8]) -> ParseResult<usize> {
@@ -206,6 +323,15 @@ impl<'a> Columns<'a> {
     #[inline]
     fn next(&mut self) -> ParseResult<Option<&'a [u8]>> {
         let is_between = |byte: u8| is_blank(byte) || is_separator(byte);
+        if let Some(quoted) = self.rest.strip_prefix(b"\"") {
+            let end = quoted.iter().position(|byte| *byte == b'"').ok_or("a quote does not end")?;
+            let (token, rest) = (&quoted[..end], &quoted[end + 1..]);
+            if rest.first().is_some_and(|byte| !is_between(*byte)) {
+                return Err("a column goes on after its quote".into());
+            }
+            self.skip_separator(rest);
+            return Ok(Some(token));
+        }
         let length = self.rest.iter().position(|byte| is_between(*byte)).unwrap_or(self.rest.len());
         if length == 0 {
             return if self.rest.is_empty() && !self.expects_column {
@@ -215,12 +341,17 @@ impl<'a> Columns<'a> {
             };
         }
         let (token, rest) = self.rest.split_at(length);
+        self.skip_separator(rest);
+        Ok(Some(token))
+    }
+
+    #[inline]
+    fn skip_separator(&mut self, rest: &'a [u8]) {
         self.rest = skip_blanks(rest);
         self.expects_column = self.rest.first().is_some_and(|byte| is_separator(*byte));
         if self.expects_column {
             self.rest = skip_blanks(&self.rest[1..]);
         }
-        Ok(Some(token))
     }
 }
 
@@ -240,12 +371,15 @@ mod tests {
     #[test]
     fn edges_with_all_separators() {
         for line in ["1 2", "1\t2", "1,2", "1;2", "  1 ,\t2\r", "1 2 ", "0001 02"] {
-            assert_eq!(parse_edge(line.as_bytes(), 2), weighted(1, 2, 1.0), "{line:?}");
+            assert_eq!(parse_edge(line.as_bytes(), &Layout::of_count(2)), weighted(1, 2, 1.0), "{line:?}");
         }
         for line in ["1 2 0.5", "1, 2; 5e-1", "1\t2\t.5\r"] {
-            assert_eq!(parse_edge(line.as_bytes(), 3), weighted(1, 2, 0.5), "{line:?}");
+            assert_eq!(parse_edge(line.as_bytes(), &Layout::of_count(3)), weighted(1, 2, 0.5), "{line:?}");
         }
-        assert_eq!(parse_edge(b"8589934592 18446744073709551614", 2), weighted(1 << 33, u64::MAX - 1, 1.0));
+        assert_eq!(
+            parse_edge(b"8589934592 18446744073709551614", &Layout::of_count(2)),
+            weighted(1 << 33, u64::MAX - 1, 1.0)
+        );
     }
 
     /// Lines that are read at once are those that are also edges one by one; others are left to `parse_edge`.
@@ -268,7 +402,7 @@ mod tests {
             let text = format!("{line}\n");
             let (read, edges) = plain(&text, columns);
             assert_eq!(read, text.len(), "{line:?}");
-            assert_eq!(Ok(Some(edges[0])), parse_edge(line.as_bytes(), columns), "{line:?}");
+            assert_eq!(Ok(Some(edges[0])), parse_edge(line.as_bytes(), &Layout::of_count(columns)), "{line:?}");
         }
         for (line, columns) in [
             ("1 2", 3),
@@ -297,13 +431,13 @@ mod tests {
     #[test]
     fn lines_without_edges() {
         for line in ["", " ", "\r", "\t\t", "#", "# 1 2", "%,,", "// a", "  # a", "//"] {
-            assert_eq!(parse_edge(line.as_bytes(), 2), Ok(None), "{line:?}");
+            assert_eq!(parse_edge(line.as_bytes(), &Layout::of_count(2)), Ok(None), "{line:?}");
         }
     }
 
     #[test]
     fn lines_that_are_refused() {
-        let refused = |line: &str, columns| parse_edge(line.as_bytes(), columns).expect_err(line);
+        let refused = |line: &str, columns| parse_edge(line.as_bytes(), &Layout::of_count(columns)).expect_err(line);
         assert_eq!(refused("1", 2), "1 column, but the first edge of the file has 2");
         assert_eq!(refused("1 2", 3), "2 columns, but the first edge of the file has 3");
         assert_eq!(refused("1 2 3", 2), "3 columns, but the first edge of the file has 2");
@@ -316,12 +450,36 @@ mod tests {
     }
 
     #[test]
-    fn names_of_columns() {
-        for line in ["source,target,weight", "a;b", "\"from\"\t\"to\"", "u , v\r"] {
-            assert!(is_column_header(line.as_bytes()), "{line}");
+    fn chosen_columns() {
+        let parse = |line: &str, columns: &str| {
+            parse_edge(line.as_bytes(), &Layout { columns: columns.parse().unwrap(), count: None })
+        };
+        assert_eq!(parse("1,2,x,0.5", "0,1,3"), weighted(1, 2, 0.5));
+        assert_eq!(parse("2016-01-01 7 8", "2,1"), weighted(8, 7, 1.0));
+        assert_eq!(parse("1 2 3 4 5", "0,1"), weighted(1, 2, 1.0));
+        assert_eq!(parse("1 2 3", "0,1,3"), Err("3 columns, but column 3, counted from 0, was chosen".into()));
+        for columns in ["0", "0,1,2,3", "a,b", "", "0,0", "0,1,1"] {
+            assert!(columns.parse::<EdgeColumns>().is_err(), "{columns}");
         }
-        for line in ["source target", "a", "1,2", "a,1", "1,a", ",a", ""] {
-            assert!(!is_column_header(line.as_bytes()), "{line}");
+    }
+
+    #[test]
+    fn quoted_columns() {
+        for line in ["\"1\",\"2\"", " \"1\" , 2", "1\t\"2\"\r"] {
+            assert_eq!(parse_edge(line.as_bytes(), &Layout::of_count(2)), weighted(1, 2, 1.0), "{line}");
+        }
+        let columns = |line: &'static str| count_columns(line.as_bytes());
+        assert_eq!((columns("\"a, b\",\"\";c"), columns("\"a")), (Ok(3), Err("a quote does not end".into())));
+        assert_eq!(columns("\"a\"b,c"), Err("a column goes on after its quote".into()));
+    }
+
+    #[test]
+    fn names_of_columns() {
+        for line in ["source,target,weight", "a;b", "\"from\"\t\"to\"", "u , v\r", "source target"] {
+            assert!(has_column_names(line.as_bytes()), "{line}");
+        }
+        for line in ["a", "1,2", "a,1", "1,a", ",a", ""] {
+            assert!(!has_column_names(line.as_bytes()), "{line}");
         }
     }
 }

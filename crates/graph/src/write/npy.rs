@@ -10,42 +10,51 @@ use crate::{Error, Result};
 /// Bytes of the magic string, the version and the length of the header.
 const PREFIX: usize = 10;
 
-/// The only column, if the vertices are 0 to n-1: an array has no ids.
-pub(super) fn check<'a>(ids: &[u64], order: &[usize], columns: &'a [Column]) -> Result<&'a Column> {
-    let [column] = columns else {
-        return Err(Error::Input(format!("a NumPy file has one column, not {}", columns.len())));
-    };
-    match order.iter().enumerate().find(|(vertex, index)| ids[**index] != *vertex as u64) {
-        Some((vertex, index)) => {
-            let (count, found) = (ids.len(), ids[*index]);
-            let why =
-                format!("a NumPy file has {count} vertices in order, but where {vertex} is expected there is {found}");
-            Err(Error::Input(why))
-        }
-        None => Ok(column),
+/// Refuses columns of several types.
+pub(super) fn check(columns: &[Column]) -> Result<()> {
+    let type_of = |column: &Column| type_name(&column.values);
+    match columns {
+        [] => Err(Error::Input("a NumPy file has at least one column".to_owned())),
+        [first, others @ ..] => match others.iter().find(|column| type_of(column) != type_of(first)) {
+            Some(other) => Err(Error::Input(format!(
+                "a NumPy file has values of one type, but `{}` has {} and `{}` has {}",
+                first.name,
+                type_of(first),
+                other.name,
+                type_of(other)
+            ))),
+            None => Ok(()),
+        },
     }
 }
 
-pub(super) fn write(out: &mut dyn Write, order: &[usize], column: &Column) -> io::Result<()> {
-    let kind = match &column.values {
+fn type_name(values: &Values) -> &'static str {
+    match values {
         Values::U32(_) => "<u4",
         Values::U64(_) => "<u8",
         Values::I64(_) => "<i8",
         Values::F32(_) => "<f4",
         Values::F64(_) => "<f8",
-    };
-    out.write_all(&header(kind, order.len()))?;
-    match &column.values {
-        Values::U32(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
-        Values::U64(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
-        Values::I64(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
-        Values::F32(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
-        Values::F64(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
     }
 }
 
-fn header(kind: &str, count: usize) -> Vec<u8> {
-    let dictionary = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({count},), }}");
+pub(super) fn write(out: &mut dyn Write, order: &[usize], columns: &[Column]) -> io::Result<()> {
+    out.write_all(&header(type_name(&columns[0].values), order.len(), columns.len()))?;
+    order.iter().try_for_each(|index| {
+        columns.iter().try_for_each(|column| match &column.values {
+            Values::U32(values) => out.write_all(&values[*index].to_le_bytes()),
+            Values::U64(values) => out.write_all(&values[*index].to_le_bytes()),
+            Values::I64(values) => out.write_all(&values[*index].to_le_bytes()),
+            Values::F32(values) => out.write_all(&values[*index].to_le_bytes()),
+            Values::F64(values) => out.write_all(&values[*index].to_le_bytes()),
+        })
+    })
+}
+
+fn header(kind: &str, rows: usize, columns: usize) -> Vec<u8> {
+    // One column is an array of one dimension.
+    let columns = if columns == 1 { String::new() } else { format!(" {columns}") };
+    let dictionary = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({rows},{columns}), }}");
     // One more byte for the newline. At most 128 bytes in all, so the length fits into 16 bits.
     let length = (PREFIX + dictionary.len() + 1).next_multiple_of(64) - PREFIX;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
@@ -64,7 +73,7 @@ mod tests {
     fn an_array_as_numpy_writes_it() {
         let column = Column { name: "x".into(), values: Values::F64(vec![-2.0, 1.5]) };
         let mut out = Vec::new();
-        write(&mut out, &[1, 0], &column).expect("memory");
+        write(&mut out, &[1, 0], &[column]).expect("memory");
         // numpy.save of numpy.array([1.5, -2.0]) has these bytes.
         let mut expected =
             b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }".to_vec();
@@ -83,7 +92,7 @@ mod tests {
             (Values::F64(vec![1.0, 2.0, 3.0]), "<f8", 8),
         ] {
             let mut out = Vec::new();
-            write(&mut out, &[0, 1, 2], &Column { name: String::new(), values }).expect("memory");
+            write(&mut out, &[0, 1, 2], &[Column { name: String::new(), values }]).expect("memory");
             assert_eq!(out.len(), 128 + 3 * size);
             assert!(String::from_utf8_lossy(&out).contains(kind));
         }
@@ -92,19 +101,29 @@ mod tests {
     #[test]
     fn headers_fill_up_to_64_bytes() {
         for digits in 0..20 {
-            let header = header("<u4", 10_usize.pow(digits));
+            let header = header("<u4", 10_usize.pow(digits), 1 + digits as usize);
             assert_eq!((header.len() % 64, header.last()), (0, Some(&b'\n')));
             assert_eq!(usize::from(u16::from_le_bytes([header[8], header[9]])) + PREFIX, header.len());
         }
     }
 
     #[test]
-    fn other_vertices_and_columns_are_refused() {
-        let column = || Column { name: "x".into(), values: Values::U32(vec![5, 6, 7]) };
-        assert_eq!(check(&[2, 0, 1], &[1, 2, 0], &[column()]).ok(), Some(&column()));
-        let refused = check(&[2, 0, 3], &[1, 0, 2], &[column()]).expect_err("no vertex 1").to_string();
-        assert_eq!(refused, "a NumPy file has 3 vertices in order, but where 1 is expected there is 2");
-        let refused = check(&[0, 1, 2], &[0, 1, 2], &[column(), column()]).expect_err("two").to_string();
-        assert_eq!(refused, "a NumPy file has one column, not 2");
+    fn several_columns_are_a_row_for_each_vertex() {
+        let column = |name: &str, values| Column { name: name.to_owned(), values: Values::U32(values) };
+        let columns = [column("x", vec![5, 6, 7]), column("y", vec![8, 9, 10])];
+        assert_eq!(check(&columns), Ok(()));
+        let mut out = Vec::new();
+        write(&mut out, &[2, 0, 1], &columns).expect("memory");
+        assert!(String::from_utf8_lossy(&out).contains("'shape': (3, 2), }"));
+        let values: Vec<u32> = out[128..].chunks(4).map(|value| u32::from(value[0])).collect();
+        assert_eq!(values, [7, 10, 5, 8, 6, 9]);
+    }
+
+    #[test]
+    fn columns_have_one_type() {
+        let columns = [Values::U32(vec![1]), Values::F64(vec![1.0])].map(|values| Column { name: "x".into(), values });
+        let refused = check(&columns).expect_err("two types").to_string();
+        assert_eq!(refused, "a NumPy file has values of one type, but `x` has <u4 and `x` has <f8");
+        assert_eq!(check(&[]).expect_err("none").to_string(), "a NumPy file has at least one column");
     }
 }

@@ -7,6 +7,7 @@ use treepie_sim::noise::SplitMix64;
 
 pub(crate) struct EdgeList {
     pub(crate) vertices: u64,
+    pub(crate) first_id: u64,
     pub(crate) edges: Vec<Edge>,
     pub(crate) orientation: Orientation,
 }
@@ -14,6 +15,10 @@ pub(crate) struct EdgeList {
 impl EdgeSource for EdgeList {
     fn num_vertices(&self) -> Option<u64> {
         Some(self.vertices)
+    }
+
+    fn first_id(&self) -> u64 {
+        self.first_id
     }
 
     fn orientation(&self) -> Orientation {
@@ -34,7 +39,7 @@ impl EdgeSource for EdgeList {
 impl EdgeList {
     pub(crate) fn directed(vertices: u64, edges: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let edges = edges.into_iter().map(|(from, to)| Edge::new(from, to)).collect();
-        Self { vertices, edges, orientation: Orientation::Directed }
+        Self { vertices, first_id: 0, edges, orientation: Orientation::Directed }
     }
 
     /// An empty graph, one vertex, a chain of cycles, or random arcs: few or many, in one component or several, with
@@ -69,7 +74,13 @@ impl EdgeList {
             }
         }
         let orientation = if seed % 5 == 4 { Orientation::Undirected } else { Orientation::Directed };
-        Self { vertices, edges, orientation }
+        Self { vertices, first_id: 0, edges, orientation }
+    }
+
+    /// The same graph with vertices from `first_id` on.
+    pub(crate) fn counted_from(&self, first_id: u64) -> Self {
+        let shifted = |edge: &Edge| Edge { from: edge.from + first_id, to: edge.to + first_id, ..*edge };
+        Self { first_id, edges: self.edges.iter().map(shifted).collect(), ..*self }
     }
 
     /// The targets and weights of each vertex's arcs; undirected edges twice.

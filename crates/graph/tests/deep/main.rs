@@ -263,7 +263,7 @@ fn wrong_scores_are_found() {
 fn what_cannot_be_is_refused_in_one_sentence() {
     let weighted = |edges: &[(u64, u64, f64)], orientation| {
         let edges = edges.iter().map(|(from, to, weight)| Edge { from: *from, to: *to, weight: *weight }).collect();
-        EdgeList { vertices: 4, edges, orientation }
+        EdgeList { vertices: 4, first_id: 0, edges, orientation }
     };
     let zero = weighted(&[(0, 1, 1.0), (2, 3, 0.0)], Orientation::Directed);
     let lost = weighted(&[(0, 1, 1e9), (1, 2, 1e-3)], Orientation::Directed);

@@ -1,6 +1,7 @@
 //! Saved graphs, and graphs distributed by a partition file: on threads, and in the simulator with random message
 //! delays.
 
+mod compressed;
 mod partition;
 mod reverse_edges;
 mod saved;

@@ -22,14 +22,14 @@ fn open(file: &Path) -> EdgeFiles {
     EdgeFiles::open(&[file.to_owned()], None).unwrap()
 }
 
-/// The expected rows.
-fn expected_adjacency(list: &EdgeList) -> super::AdjacencyLists {
+/// The expected rows, with vertices from `first_id` on.
+fn expected_adjacency(list: &EdgeList, first_id: u64) -> super::AdjacencyLists {
     let row = |(external_id, arcs): (u64, Vec<(usize, u32)>)| {
-        let mut arcs: Vec<(u64, u32)> = arcs.into_iter().map(|(to, weight)| (to as u64, weight)).collect();
+        let mut arcs: Vec<(u64, u32)> = arcs.into_iter().map(|(to, weight)| (first_id + to as u64, weight)).collect();
         arcs.sort_unstable();
         (external_id, arcs)
     };
-    (0..).zip(list.adjacency()).map(row).collect()
+    (first_id..).zip(list.adjacency()).map(row).collect()
 }
 
 #[test]
@@ -38,11 +38,13 @@ fn any_number_of_ranks_reads_what_any_number_wrote() {
     let mut direct = 0;
     for seed in 0..40_u64 {
         let list = EdgeList::random(seed);
+        let first_id = u64::from(seed % 4 == 1 && list.vertices > 0);
+        let counted = list.counted_from(first_id);
         let file = scratch.0.join(format!("{seed}.tpg"));
         let mut written = Vec::new();
         for ranks in 1..=4 {
             let options = BuildOptions { store_in_edges: false, ..list.build_options(seed + u64::from(ranks)) };
-            save(ranks, &list, &options, &file);
+            save(ranks, &counted, &options, &file);
             let bytes = fs::read(&file).unwrap();
             assert!(ranks == 1 || bytes == written, "graph {seed} on {ranks} ranks: not the same file");
             written = bytes;
@@ -51,6 +53,7 @@ fn any_number_of_ranks_reads_what_any_number_wrote() {
         let orientation =
             if list.orientation == Orientation::Undirected { Orientation::Symmetric } else { list.orientation };
         assert_eq!((saved.num_vertices(), saved.orientation()), (Some(list.vertices), orientation));
+        assert_eq!(saved.first_id(), first_id);
         for ranks in 1..=5 {
             for distribution in [Distribution::Block, Distribution::Cyclic, Distribution::Hashed] {
                 let ghost_policy = if (seed + u64::from(ranks)).is_multiple_of(2) {
@@ -62,7 +65,7 @@ fn any_number_of_ranks_reads_what_any_number_wrote() {
                     BuildOptions { distribution, ghost_policy, store_in_edges: false, ..BuildOptions::default() };
                 direct += u32::from(distribution == Distribution::Block && ranks > 1);
                 let found = merged(launch(ranks, |comm| local_adjacency(&comm, &saved, &options).unwrap()));
-                assert_eq!(found, expected_adjacency(&list), "graph {seed} on {ranks} ranks, {distribution}");
+                assert_eq!(found, expected_adjacency(&list, first_id), "graph {seed} on {ranks} ranks, {distribution}");
             }
         }
     }
@@ -174,7 +177,7 @@ fn blocks_of_several_ranks() {
         for distribution in [Distribution::Block, Distribution::Hashed] {
             let options = BuildOptions { distribution, ..options.clone() };
             let found = merged(launch(ranks, |comm| local_adjacency(&comm, &open(&file), &options).unwrap()));
-            assert!(found == expected_adjacency(&list), "{ranks} ranks, {distribution}");
+            assert!(found == expected_adjacency(&list, 0), "{ranks} ranks, {distribution}");
         }
     }
     // A changed byte in any block is detected, and all ranks return the same error.

@@ -68,54 +68,62 @@ const GOOD: &[Sample] = &[
     ("table.tsv", None, Directed, WeightKind::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 1, 1.0)]),
     ("weights.wel", None, Directed, WeightKind::Real, &[(5, 6, 0.0), (6, 7, 3.5), (7, 5, 2.0)]),
     ("empty.edges", None, Directed, WeightKind::None, &[]),
+    ("edges.el.bz2", None, Directed, WeightKind::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0), (4, 1, 1.0)]),
     ("edges.el.gz", None, Directed, WeightKind::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0), (4, 1, 1.0)]),
     (
         "general.mtx",
         Some(5),
         Directed,
         WeightKind::Real,
-        &[(0, 1, 0.5), (0, 1, 7.0), (1, 2, 1.5), (2, 2, 2.0), (3, 4, 0.0), (4, 0, 100.0)],
+        &[(1, 2, 0.5), (1, 2, 7.0), (2, 3, 1.5), (3, 3, 2.0), (4, 5, 0.0), (5, 1, 100.0)],
+    ),
+    (
+        "general.mtx.zst",
+        Some(5),
+        Directed,
+        WeightKind::Real,
+        &[(1, 2, 0.5), (1, 2, 7.0), (2, 3, 1.5), (3, 3, 2.0), (4, 5, 0.0), (5, 1, 100.0)],
     ),
     (
         "symmetric.mtx",
         Some(4),
         Undirected,
         WeightKind::Integer,
-        &[(1, 0, 10.0), (2, 0, 20.0), (3, 2, 4294967295.0), (3, 3, 30.0)],
+        &[(2, 1, 10.0), (3, 1, 20.0), (4, 3, 4294967295.0), (4, 4, 30.0)],
     ),
-    ("pattern.mtx.gz", Some(3), Directed, WeightKind::None, &[(0, 1, 1.0), (1, 2, 1.0), (2, 0, 1.0)]),
+    ("pattern.mtx.gz", Some(3), Directed, WeightKind::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 1, 1.0)]),
     (
         "plain.graph",
         Some(7),
         Symmetric,
         WeightKind::None,
         &[
-            (0, 1, 1.0),
-            (0, 2, 1.0),
-            (1, 0, 1.0),
             (1, 2, 1.0),
-            (2, 0, 1.0),
+            (1, 3, 1.0),
             (2, 1, 1.0),
-            (2, 4, 1.0),
-            (4, 2, 1.0),
-            (4, 5, 1.0),
-            (4, 6, 1.0),
-            (5, 4, 1.0),
+            (2, 3, 1.0),
+            (3, 1, 1.0),
+            (3, 2, 1.0),
+            (3, 5, 1.0),
+            (5, 3, 1.0),
             (5, 6, 1.0),
-            (6, 4, 1.0),
+            (5, 7, 1.0),
             (6, 5, 1.0),
+            (6, 7, 1.0),
+            (7, 5, 1.0),
+            (7, 6, 1.0),
         ],
     ),
-    ("weights.metis", Some(4), Symmetric, WeightKind::Integer, SQUARE),
-    ("sizes.graph", Some(3), Symmetric, WeightKind::None, &[(0, 1, 1.0), (1, 0, 1.0), (1, 2, 1.0), (2, 1, 1.0)]),
+    ("weights.metis", Some(4), Symmetric, WeightKind::Integer, SQUARE_FROM_1),
+    ("sizes.graph", Some(3), Symmetric, WeightKind::None, &[(1, 2, 1.0), (2, 1, 1.0), (2, 3, 1.0), (3, 2, 1.0)]),
     (
         "roads.gr",
         Some(6),
         Directed,
         WeightKind::Integer,
-        &[(0, 1, 17.0), (1, 0, 17.0), (1, 2, 0.0), (2, 3, 4294967295.0), (3, 5, 1.0), (4, 4, 2.0), (5, 0, 3.0)],
+        &[(1, 2, 17.0), (2, 1, 17.0), (2, 3, 0.0), (3, 4, 4294967295.0), (4, 6, 1.0), (5, 5, 2.0), (6, 1, 3.0)],
     ),
-    ("roads.gr.gz", Some(3), Directed, WeightKind::Integer, &[(0, 1, 3.0), (2, 1, 1.0)]),
+    ("roads.gr.gz", Some(3), Directed, WeightKind::Integer, &[(1, 2, 3.0), (3, 2, 1.0)]),
     (
         "kron.packed",
         None,
@@ -150,6 +158,9 @@ const GOOD: &[Sample] = &[
 const SQUARE: &[(u64, u64, f64)] =
     &[(0, 1, 5.0), (0, 2, 6.0), (1, 0, 5.0), (1, 3, 7.0), (2, 0, 6.0), (2, 3, 8.0), (3, 1, 7.0), (3, 2, 8.0)];
 
+const SQUARE_FROM_1: &[(u64, u64, f64)] =
+    &[(1, 2, 5.0), (1, 3, 6.0), (2, 1, 5.0), (2, 4, 7.0), (3, 1, 6.0), (3, 4, 8.0), (4, 2, 7.0), (4, 3, 8.0)];
+
 #[test]
 fn good_samples_have_the_same_edges_in_any_number_of_parts() {
     for (name, vertices, orientation, weights, edges) in GOOD {
@@ -160,6 +171,8 @@ fn good_samples_have_the_same_edges_in_any_number_of_parts() {
             (*vertices, *orientation, *weights),
             "{name}"
         );
+        let counts_from_1 = [InputFormat::MatrixMarket, InputFormat::Metis, InputFormat::Dimacs];
+        assert_eq!(files.first_id(), u64::from(counts_from_1.contains(&files.format())), "{name}");
         let is_declared = vertices.is_some() || files.format() == InputFormat::Treepie;
         assert_eq!(files.expected_edges(), is_declared.then_some(edges.len() as u64), "{name}");
         for parts in (1..=5).chain([200]) {
@@ -278,7 +291,7 @@ fn lines_may_be_longer_than_any_buffer_where_a_line_is_a_vertex() {
     text.push_str(&"1\n".repeat(leaves));
     fs::write(&path, &text).expect("it is written");
     let expected = read(std::slice::from_ref(&path), 1).expect("good");
-    assert_eq!((expected.len(), expected[leaves - 1], expected[leaves]), (2 * leaves, (0, 200_000, 1.0), (1, 0, 1.0)));
+    assert_eq!((expected.len(), expected[leaves - 1], expected[leaves]), (2 * leaves, (1, 200_001, 1.0), (2, 1, 1.0)));
     for parts in [2, 3, 50] {
         assert!(read(std::slice::from_ref(&path), parts).as_ref() == Ok(&expected), "{parts}");
     }
