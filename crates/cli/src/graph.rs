@@ -110,6 +110,14 @@ enum Kernel {
     Scc,
     /// Betweenness centrality (Brandes), from all vertices or from the roots
     Bc,
+    /// Core numbers (k-cores)
+    Kcore,
+    /// Triangles and clustering coefficients
+    Triangles,
+    /// A maximal independent set
+    Mis,
+    /// Degrees, self-loops and parallel arcs
+    Info,
 }
 
 impl Kernel {
@@ -122,6 +130,10 @@ impl Kernel {
             Self::Reach => "reach",
             Self::Scc => "scc",
             Self::Bc => "bc",
+            Self::Kcore => "kcore",
+            Self::Triangles => "triangles",
+            Self::Mis => "mis",
+            Self::Info => "info",
         }
     }
 
@@ -136,7 +148,13 @@ impl Kernel {
             Self::Bfs => method == Some(Method::Bfs(BfsMethod::ActiveMessages)),
             Self::Sssp | Self::Pagerank | Self::Reach => true,
             Self::Cc | Self::Scc | Self::Bc => false,
+            Self::Kcore | Self::Triangles | Self::Mis | Self::Info => false,
         }
+    }
+
+    /// Whether it takes directed graphs as undirected ones.
+    fn is_undirected(self) -> bool {
+        matches!(self, Self::Cc | Self::Kcore | Self::Triangles | Self::Mis)
     }
 
     fn has_roots(self) -> bool {
@@ -312,6 +330,9 @@ impl GraphCommand {
 
     /// Whether the algorithm sends active messages.
     fn sends_messages(&self) -> bool {
+        if matches!(self.kernel, Kernel::Kcore | Kernel::Triangles | Kernel::Mis | Kernel::Info) {
+            return false;
+        }
         !matches!(
             self.method(),
             Some(

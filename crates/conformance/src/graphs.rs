@@ -12,6 +12,7 @@ mod methods;
 mod oracle;
 mod properties;
 mod split;
+mod undirected;
 mod wrong_results;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -38,6 +39,10 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("graphs/pagerank", 1, algorithms::pagerank_scores),
     Case::new("graphs/strong-components", 1, deep::strong_components),
     Case::new("graphs/betweenness", 1, deep::betweenness_centrality),
+    Case::new("graphs/core-numbers", 1, undirected::cores),
+    Case::new("graphs/triangles", 1, undirected::triangles),
+    Case::new("graphs/independent-sets", 1, undirected::independent_sets),
+    Case::new("graphs/degrees", 1, undirected::degrees),
     Case::new("graphs/hubs", 1, split::same),
     Case::new("graphs/hubs-are-refused", 1, split::refused),
     Case::new("graphs/properties", 1, properties::read_and_updated),

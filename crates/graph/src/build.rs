@@ -20,7 +20,7 @@ use crate::directory::{GLOBAL_IDS_PURPOSE, UNKNOWN_GLOBAL_ID};
 use crate::graph::Graph;
 use crate::hash::hash_words;
 use crate::hubs::{self, Hubs};
-use crate::sorted_rows::{ArcBuckets, SortedRows};
+use crate::sorted_rows::{ArcBuckets, ArcMessage, GlobalId, SortedRows};
 use crate::{
     Edge, EdgeFiles, EdgeSource, EdgeWeight, Error, LocalView, Orientation, Result, VertexLayout, WeightKind,
     directory, partition,
@@ -237,6 +237,20 @@ impl<W: EdgeWeight> Graph<W> {
     fn assemble(comm: &Comm, layout: VertexLayout, input: Input<'_>, options: &BuildOptions) -> Result<Self> {
         check_local_vertices(&layout)?;
         check_memory(comm, &layout)?;
+        if layout.num_vertices() <= 1 << 32 {
+            Self::assemble_rows::<u32>(comm, layout, input, options)
+        } else {
+            Self::assemble_rows::<u64>(comm, layout, input, options)
+        }
+    }
+
+    /// The same with global ids of this type.
+    fn assemble_rows<T: GlobalId>(
+        comm: &Comm,
+        layout: VertexLayout,
+        input: Input<'_>,
+        options: &BuildOptions,
+    ) -> Result<Self> {
         let (_, symmetric) = options.directions(input.orientation());
         let store_in_edges = options.store_in_edges && !symmetric;
         let rows = layout.num_local(layout.rank());
@@ -248,13 +262,17 @@ impl<W: EdgeWeight> Graph<W> {
             "threads" => comm.rank() == 0,
             _ => true,
         };
-        let sort = |arcs: ArcBuckets| arcs.into_rows(options.dedupe, trims);
+        let sort = |arcs: ArcBuckets| arcs.into_rows::<T>(options.dedupe, trims);
         let (mut out_edges, in_edges) = match input {
             Input::Source(edges) if sorted_input::is_applicable(edges, options) => {
-                (sorted_input::read_csr::<W>(comm, local.clone(), edges, options)?, None)
+                (sorted_input::read_csr::<W, T>(comm, local.clone(), edges, options)?, None)
             }
             input => {
-                let state = exchange_edges::<W>(comm, &layout, input, options)?;
+                let state = if W::KIND == WeightKind::None {
+                    exchange_edges::<W, T::Arc>(comm, &layout, input, options)?
+                } else {
+                    exchange_edges::<W, T::WeightedArc>(comm, &layout, input, options)?
+                };
                 let sorted = sort(state.out_edges)
                     .and_then(|out_edges| Ok((out_edges, store_in_edges.then(|| sort(state.in_edges)).transpose()?)));
                 agree(comm, sorted.map_err(Error::from))?
@@ -264,20 +282,25 @@ impl<W: EdgeWeight> Graph<W> {
             hubs::delegate_hubs(comm, &layout, options.hub_degree, &mut out_edges, W::KIND != WeightKind::None)?;
         let view = LocalView::new(comm, &layout, options.ghost_policy, || {
             let both = out_edges.targets.iter().chain(in_edges.iter().flat_map(|in_edges| &in_edges.targets));
-            let mut ghost_ids: Vec<u64> = both.copied().filter(|to| !local.contains(to)).collect();
+            let both = both.map(|target| (*target).into());
+            let mut ghost_ids: Vec<u64> = both.filter(|target| !local.contains(target)).collect();
             ghost_ids.sort_unstable();
             ghost_ids.dedup();
             ghost_ids
         })?;
-        let compress = |rows: SortedRows| -> Result<Csr<W>> {
-            let local_degrees = |row: usize| rows.row(row).partition_point(|target| local.contains(target)) as u32;
+        let compress = |rows: SortedRows<T>| -> Result<Csr<W>> {
+            let local_degrees =
+                |row: usize| rows.row(row).partition_point(|target| local.contains(&(*target).into())) as u32;
             let local_degrees = collected((0..rows.offsets.len() - 1).map(local_degrees), ROWS_PURPOSE)?;
-            let arc = |(arc, target): (usize, &u64)| CsrEdge {
-                target: view.index_of(layout.owner(*target)).expect("all targets are in the view"),
-                weight: W::from_bits(rows.weight_bits(arc)),
+            let SortedRows { offsets, mut targets, weight_bits } = rows;
+            // Room for duplicates; the arcs of a graph without weights take the memory of the global ids.
+            targets.shrink_to_fit();
+            let arc = |(arc, target): (usize, T)| CsrEdge {
+                target: view.index_of(layout.owner(target.into())).expect("all targets are in the view"),
+                weight: W::from_bits(weight_bits.get(arc).copied().unwrap_or(0)),
             };
-            let arcs = rows.targets.iter().enumerate().map(arc).collect();
-            Ok(Csr::new(rows.offsets, local_degrees, arcs))
+            let arcs = targets.into_iter().enumerate().map(arc).collect();
+            Ok(Csr::new(offsets, local_degrees, arcs))
         };
         let compressed = compress(out_edges)
             .and_then(|out_edges| Ok((out_edges, in_edges.map(compress).transpose()?, compress(delegates)?)));
@@ -315,7 +338,7 @@ fn check_memory(comm: &Comm, layout: &VertexLayout) -> Result<()> {
 }
 
 /// Sends the arcs of all edges to the owners of their rows. All ranks call it.
-fn exchange_edges<W: EdgeWeight>(
+fn exchange_edges<W: EdgeWeight, M: ArcMessage>(
     comm: &Comm,
     layout: &VertexLayout,
     input: Input<'_>,
@@ -326,8 +349,8 @@ fn exchange_edges<W: EdgeWeight>(
     let twice = twice && !input.has_all_reverse_edges();
     let store_in_edges = options.store_in_edges && !symmetric;
     let mut build = ActiveMessages::<ReceivedEdges>::builder(comm);
-    let out_port = build.port::<CooEdge>("arc");
-    let in_port = build.port::<CooEdge>("arc backwards");
+    let out_port = build.port::<M>("arc");
+    let in_port = build.port::<M>("arc backwards");
     build.on_batch(out_port, |state, _, arcs| state.out_edges.extend(arcs));
     build.on_batch(in_port, |state, _, arcs| state.in_edges.extend(arcs));
     let mut am = build.start()?;
@@ -338,9 +361,9 @@ fn exchange_edges<W: EdgeWeight>(
             return Ok(());
         }
         let bits = weight_bits::<W>(edge.weight)?;
-        let mut arc = |port: Port<CooEdge>, from: u64, to: u64| {
+        let mut arc = |port: Port<M>, from: u64, to: u64| {
             let (rank, row) = layout.owner(from);
-            epoch.context().send(port, rank, CooEdge { target: to, row, weight_bits: bits });
+            epoch.context().send(port, rank, M::new(CooEdge { target: to, row, weight_bits: bits }));
         };
         arc(out_port, from, to);
         if twice && from != to {

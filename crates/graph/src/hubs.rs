@@ -15,7 +15,7 @@ use treepie_comm::Comm;
 
 use crate::agree::agree;
 use crate::csr::{CooEdge, Csr, CsrEdge, VALUES_PURPOSE};
-use crate::sorted_rows::{ArcBuckets, SortedRows};
+use crate::sorted_rows::{ArcBuckets, GlobalId, SortedRows};
 use crate::{Bitmap, EdgeWeight, Error, Result, VertexLayout};
 
 /// A hub takes 20 bytes on every rank. If more vertices reach the hub degree, hubs are not what causes the imbalance.
@@ -141,20 +141,20 @@ impl HubList {
 
 /// Moves the arcs of rows with at least `degree` arcs to the owners of their targets. Returns the hubs and this rank's
 /// delegates of them. All ranks call it.
-pub(crate) fn delegate_hubs(
+pub(crate) fn delegate_hubs<T: GlobalId>(
     comm: &Comm,
     layout: &VertexLayout,
     degree: Option<u64>,
-    rows: &mut SortedRows,
+    rows: &mut SortedRows<T>,
     has_weights: bool,
-) -> Result<(HubList, SortedRows)> {
+) -> Result<(HubList, SortedRows<T>)> {
     let none = || (HubList::default(), SortedRows::none());
     let Some(degree) = degree else { return Ok(none()) };
     let first = layout.first_global_id(layout.rank());
     let local = first..first + layout.num_local(layout.rank()) as u64;
     let list = find_hubs(comm, layout, degree, |local_index| {
         let row = rows.row(local_index);
-        row.split_at(row.partition_point(|target| local.contains(target)))
+        row.split_at(row.partition_point(|target| local.contains(&(*target).into())))
     })?;
     if list.global_ids.is_empty() {
         return Ok(none());
@@ -165,7 +165,7 @@ pub(crate) fn delegate_hubs(
     build.on_batch(port, |received, _, arcs| received.extend(arcs));
     let moving = list.local.iter().flat_map(|hub| {
         let end = rows.arcs(hub.local_index as usize).end;
-        let arc = |arc: usize| (rows.targets[arc], rows.weight_bits(arc));
+        let arc = |arc: usize| (rows.targets[arc].into(), rows.weight_bits(arc));
         (end - hub.num_delegated as usize..end).map(arc).map(|(target, weight_bits)| CooEdge {
             target,
             row: hub.index,
@@ -186,11 +186,11 @@ pub(crate) fn delegate_hubs(
 
 /// Finds the vertices with at least `degree` arcs, some of them to remote vertices. `local_and_remote` gives the arcs
 /// of a local vertex to local and to remote vertices. All ranks call it, and get the same error.
-fn find_hubs<'a>(
+fn find_hubs<'a, T: GlobalId>(
     comm: &Comm,
     layout: &VertexLayout,
     degree: u64,
-    local_and_remote: impl Fn(usize) -> (&'a [u64], &'a [u64]),
+    local_and_remote: impl Fn(usize) -> (&'a [T], &'a [T]),
 ) -> Result<HubList> {
     let rows = layout.num_local(layout.rank());
     let is_hub = |local_index: &usize| {
@@ -205,7 +205,7 @@ fn find_hubs<'a>(
     let hub = |(index, local_index): (usize, &usize)| {
         let remote = local_and_remote(*local_index).1;
         // Sorted, so that targets of one rank are adjacent.
-        let mut ranks: Vec<Rank> = remote.iter().map(|target| layout.owner(*target).0).collect();
+        let mut ranks: Vec<Rank> = remote.iter().map(|target| layout.owner((*target).into()).0).collect();
         ranks.dedup();
         ranks.shrink_to_fit();
         Hub {

@@ -1,11 +1,13 @@
 //! Sorted rows of global ids: what becomes the CSR of a rank, by way of buckets of rows.
 //!
-//! An arc that arrives goes to the bucket of its row, as a key of 8 bytes: the row within the bucket, and the target. Keys of a
-//! bucket, which mostly fit the cache, are sorted, so that neither rows nor arcs are visited in random order in memory, and their
-//! memory is freed before the next bucket is sorted.
+//! An arc that arrives goes to the bucket of its row, as a key: the row within the bucket, and the target. Keys have 4 bytes if that
+//! is enough, and otherwise 8. Keys of a bucket, which mostly fit the cache, are sorted, so that neither rows nor arcs are visited
+//! in random order in memory, and their memory is freed before the next bucket is sorted.
 
+use std::fmt::Debug;
 use std::ops::Range;
 
+use treepie_base::Pod;
 use treepie_base::memory::{with_capacity, zeroed};
 use treepie_base::{Result, trim_heap};
 
@@ -14,18 +16,98 @@ use crate::csr::{CooEdge, ROWS_PURPOSE};
 /// What memory is allocated for, in error messages.
 const ARCS_PURPOSE: &str = "the arcs of a rank";
 
+/// An unsigned integer that holds a key, or a global id.
+pub(crate) trait Word: Pod + Ord + Debug + Into<u64> {
+    /// The low bits.
+    fn from_low_bits(bits: u64) -> Self;
+}
+
+impl Word for u32 {
+    #[inline(always)]
+    fn from_low_bits(bits: u64) -> Self {
+        bits as u32
+    }
+}
+
+impl Word for u64 {
+    #[inline(always)]
+    fn from_low_bits(bits: u64) -> Self {
+        bits
+    }
+}
+
+/// The type of global ids, and the messages that take an arc to its row.
+pub(crate) trait GlobalId: Word {
+    /// Without a weight.
+    type Arc: ArcMessage;
+    /// With a weight.
+    type WeightedArc: ArcMessage;
+}
+
+impl GlobalId for u32 {
+    type Arc = [u32; 2];
+    type WeightedArc = [u32; 3];
+}
+
+impl GlobalId for u64 {
+    type Arc = CooEdge;
+    type WeightedArc = CooEdge;
+}
+
+/// An arc on its way to its row.
+pub(crate) trait ArcMessage: Pod {
+    fn new(arc: CooEdge) -> Self;
+    fn arc(&self) -> CooEdge;
+}
+
+impl ArcMessage for [u32; 2] {
+    #[inline(always)]
+    fn new(CooEdge { target, row, .. }: CooEdge) -> Self {
+        [row, target as u32]
+    }
+
+    #[inline(always)]
+    fn arc(&self) -> CooEdge {
+        CooEdge { target: self[1].into(), row: self[0], weight_bits: 0 }
+    }
+}
+
+impl ArcMessage for [u32; 3] {
+    #[inline(always)]
+    fn new(CooEdge { target, row, weight_bits }: CooEdge) -> Self {
+        [row, target as u32, weight_bits]
+    }
+
+    #[inline(always)]
+    fn arc(&self) -> CooEdge {
+        CooEdge { target: self[1].into(), row: self[0], weight_bits: self[2] }
+    }
+}
+
+impl ArcMessage for CooEdge {
+    #[inline(always)]
+    fn new(arc: CooEdge) -> Self {
+        arc
+    }
+
+    #[inline(always)]
+    fn arc(&self) -> CooEdge {
+        *self
+    }
+}
+
 /// The rows of a rank, sorted: in each row local targets come first, then remote ones.
 #[derive(Debug)]
-pub(crate) struct SortedRows {
+pub(crate) struct SortedRows<T> {
     /// The first arc of each row, then the number of arcs.
     pub(crate) offsets: Vec<u64>,
     /// Global ids.
-    pub(crate) targets: Vec<u64>,
+    pub(crate) targets: Vec<T>,
     /// The bits of the weights; none if there are no weights.
     pub(crate) weight_bits: Vec<u32>,
 }
 
-impl SortedRows {
+impl<T: Copy> SortedRows<T> {
     /// No rows.
     pub(crate) fn none() -> Self {
         Self { offsets: vec![0], targets: Vec::new(), weight_bits: Vec::new() }
@@ -37,7 +119,7 @@ impl SortedRows {
     }
 
     /// The targets of a row.
-    pub(crate) fn row(&self, row: usize) -> &[u64] {
+    pub(crate) fn row(&self, row: usize) -> &[T] {
         &self.targets[self.arcs(row)]
     }
 
@@ -80,72 +162,116 @@ const TRIMMED_BYTES: usize = 16 << 20;
 
 /// Arcs of a rank, in the order in which they arrive.
 pub(crate) struct ArcBuckets {
+    packing: Packing,
+    buckets: Buckets,
+    len: usize,
+}
+
+/// How an arc becomes a key.
+#[derive(Clone)]
+struct Packing {
     rows: usize,
     local: Range<u64>,
     vertices: u64,
     has_weights: bool,
     row_bits: u32,
     target_bits: u32,
-    buckets: Vec<Bucket>,
-    len: usize,
+}
+
+enum Buckets {
+    Narrow(Vec<Bucket<u32>>),
+    Wide(Vec<Bucket<u64>>),
 }
 
 /// The arcs of some rows.
-#[derive(Default)]
-struct Bucket {
+struct Bucket<K> {
     /// Full chunks, and the last one, which is not.
-    chunks: Vec<Vec<u64>>,
+    chunks: Vec<Vec<K>>,
     /// Their weights.
     weights: Vec<Vec<u32>>,
+}
+
+impl<K> Bucket<K> {
+    fn new() -> Self {
+        Self { chunks: Vec::new(), weights: Vec::new() }
+    }
 }
 
 impl ArcBuckets {
     /// For rows of `local` vertices out of `vertices`.
     pub(crate) fn new(rows: usize, local: Range<u64>, vertices: u64, has_weights: bool) -> Self {
-        let target_bits = u64::BITS - vertices.leading_zeros();
+        let target_bits = u64::BITS - vertices.saturating_sub(1).leading_zeros();
         let row_bits = (rows as u64).div_ceil(BUCKETS).max(1).next_power_of_two().ilog2().min(u64::BITS - target_bits);
-        let buckets = (0..rows.div_ceil(1 << row_bits)).map(|_| Bucket::default()).collect();
-        Self { rows, local, vertices, has_weights, row_bits, target_bits, buckets, len: 0 }
+        let count = rows.div_ceil(1 << row_bits);
+        let buckets = if row_bits + target_bits <= u32::BITS {
+            Buckets::Narrow((0..count).map(|_| Bucket::new()).collect())
+        } else {
+            Buckets::Wide((0..count).map(|_| Bucket::new()).collect())
+        };
+        Self { packing: Packing { rows, local, vertices, has_weights, row_bits, target_bits }, buckets, len: 0 }
     }
 
     /// Adds arcs.
-    pub(crate) fn extend(&mut self, arcs: &[CooEdge]) {
-        let row_mask = (1 << self.row_bits) - 1;
-        for arc in arcs {
-            // Relative to the first local vertex, local targets sort first and those before it last.
-            let target = match arc.target.checked_sub(self.local.start) {
-                Some(target) => target,
-                None => arc.target + (self.vertices - self.local.start),
-            };
-            let key = u64::from(arc.row & row_mask) << self.target_bits | target;
-            let bucket = &mut self.buckets[(arc.row >> self.row_bits) as usize];
-            push(&mut bucket.chunks, key);
-            if self.has_weights {
-                push(&mut bucket.weights, arc.weight_bits);
-            }
+    pub(crate) fn extend<M: ArcMessage>(&mut self, arcs: &[M]) {
+        match &mut self.buckets {
+            Buckets::Narrow(buckets) => self.packing.extend(buckets, arcs),
+            Buckets::Wide(buckets) => self.packing.extend(buckets, arcs),
         }
         self.len += arcs.len();
     }
 
     /// Sorts the rows. With `dedupe`, the lightest one of parallel arcs stays. If it `trims`, freed memory is returned to the
     /// system.
-    pub(crate) fn into_rows(self, dedupe: bool, trims: bool) -> Result<SortedRows> {
-        let all_bytes = self.len * if self.has_weights { 12 } else { 8 };
+    pub(crate) fn into_rows<T: Word>(self, dedupe: bool, trims: bool) -> Result<SortedRows<T>> {
+        match self.buckets {
+            Buckets::Narrow(buckets) => self.packing.sort(buckets, self.len, dedupe, trims),
+            Buckets::Wide(buckets) => self.packing.sort(buckets, self.len, dedupe, trims),
+        }
+    }
+}
+
+impl Packing {
+    #[inline]
+    fn extend<K: Word, M: ArcMessage>(&self, buckets: &mut [Bucket<K>], arcs: &[M]) {
+        let row_mask = (1 << self.row_bits) - 1;
+        for arc in arcs {
+            let CooEdge { target, row, weight_bits } = arc.arc();
+            // Relative to the first local vertex, local targets sort first and those before it last.
+            let target = match target.checked_sub(self.local.start) {
+                Some(target) => target,
+                None => target + (self.vertices - self.local.start),
+            };
+            let key = u64::from(row & row_mask) << self.target_bits | target;
+            let bucket = &mut buckets[(row >> self.row_bits) as usize];
+            push(&mut bucket.chunks, K::from_low_bits(key));
+            if self.has_weights {
+                push(&mut bucket.weights, weight_bits);
+            }
+        }
+    }
+
+    fn sort<K: Word, T: Word>(
+        &self,
+        buckets: Vec<Bucket<K>>,
+        len: usize,
+        dedupe: bool,
+        trims: bool,
+    ) -> Result<SortedRows<T>> {
+        let all_bytes = len * (size_of::<K>() + if self.has_weights { 4 } else { 0 });
         let trimmed_bytes = if trims { TRIMMED_BYTES.max(all_bytes / TRIMS) } else { usize::MAX };
         let mut offsets = zeroed::<u64>(self.rows + 1, ROWS_PURPOSE)?;
         // Before duplicates are removed; memory that is not written takes no pages.
-        let mut targets = with_capacity::<u64>(self.len, ARCS_PURPOSE)?;
-        let mut weight_bits = with_capacity::<u32>(if self.has_weights { self.len } else { 0 }, ARCS_PURPOSE)?;
+        let mut targets = with_capacity::<T>(len, ARCS_PURPOSE)?;
+        let mut weight_bits = with_capacity::<u32>(if self.has_weights { len } else { 0 }, ARCS_PURPOSE)?;
         let (mut keys, mut weighted, mut freed) = (Vec::new(), Vec::new(), 0);
         let target_mask = (1 << self.target_bits) - 1;
-        let Self { local, vertices, target_bits, .. } = self;
-        let target_of = |key: u64| {
-            let target = local.start + (key & target_mask);
-            if target < vertices { target } else { target - vertices }
+        let target_of = |key: K| {
+            let target = self.local.start + (key.into() & target_mask);
+            T::from_low_bits(if target < self.vertices { target } else { target - self.vertices })
         };
-        for (bucket, first_row) in self.buckets.into_iter().zip((0..).step_by(1 << self.row_bits)) {
-            let row_of = |key: u64| first_row + (key >> target_bits) as usize;
-            freed += bucket.chunks.iter().map(|chunk| 8 * chunk.capacity()).sum::<usize>();
+        for (bucket, first_row) in buckets.into_iter().zip((0..).step_by(1 << self.row_bits)) {
+            let row_of = |key: K| first_row + (key.into() >> self.target_bits) as usize;
+            freed += bucket.chunks.iter().map(|chunk| size_of::<K>() * chunk.capacity()).sum::<usize>();
             freed += bucket.weights.iter().map(|chunk| 4 * chunk.capacity()).sum::<usize>();
             if self.has_weights {
                 weighted.clear();
@@ -204,7 +330,7 @@ fn push_to_new_chunk<T>(chunks: &mut Vec<Vec<T>>, value: T) {
 mod tests {
     use super::*;
 
-    fn sorted(edges: &[CooEdge], dedupe: bool) -> SortedRows {
+    fn sorted(edges: &[CooEdge], dedupe: bool) -> SortedRows<u64> {
         let mut buckets = ArcBuckets::new(3, 4..7, 10, true);
         buckets.extend(edges);
         buckets.into_rows(dedupe, false).unwrap()
@@ -225,9 +351,16 @@ mod tests {
         assert_eq!(rows.weight_bits, [7, 3, 1, 0, 0]);
     }
 
+    /// Keys of 4 bytes and of 8, messages of all kinds.
     #[test]
     fn arcs_of_many_buckets_are_those_of_a_sort() {
-        let (rows, first, vertices) = (300_000u64, 1_000_000, (1u64 << 40) + 3);
+        check_sort::<u32>(1000, 0, 1000);
+        check_sort::<u32>(300_000, 50_000, 400_000);
+        check_sort::<u32>(300_000, 1_000_000, u32::MAX.into());
+        check_sort::<u64>(300_000, 1_000_000, (1 << 40) + 3);
+    }
+
+    fn check_sort<T: GlobalId>(rows: u64, first: u64, vertices: u64) {
         let arcs: Vec<CooEdge> = (0..200_000u64)
             .map(|number| {
                 let hash = crate::hash::splitmix64(number / 2);
@@ -236,8 +369,14 @@ mod tests {
             .collect();
         for has_weights in [false, true] {
             let mut buckets = ArcBuckets::new(rows as usize, first..first + rows, vertices, has_weights);
-            arcs.chunks(1000).for_each(|some| buckets.extend(some));
-            let sorted = buckets.into_rows(true, true).unwrap();
+            for some in arcs.chunks(1000) {
+                if has_weights {
+                    buckets.extend(&some.iter().copied().map(T::WeightedArc::new).collect::<Vec<_>>());
+                } else {
+                    buckets.extend(&some.iter().copied().map(T::Arc::new).collect::<Vec<_>>());
+                }
+            }
+            let sorted = buckets.into_rows::<T>(true, true).unwrap();
             let mut expected: Vec<(u32, u64, u64, u32)> = arcs
                 .iter()
                 .map(|arc| {
@@ -248,15 +387,15 @@ mod tests {
             expected.sort_unstable();
             expected.dedup_by_key(|(row, relative, ..)| (*row, *relative));
             let found = (0..rows as usize).flat_map(|row| sorted.arcs(row).map(move |arc| (row, arc)));
-            let found: Vec<_> =
-                found.map(|(row, arc)| (row as u32, sorted.targets[arc], sorted.weight_bits(arc))).collect();
+            let found: Vec<(u32, u64, u32)> =
+                found.map(|(row, arc)| (row as u32, sorted.targets[arc].into(), sorted.weight_bits(arc))).collect();
             assert!(expected.iter().map(|(row, _, target, weight)| (*row, *target, *weight)).eq(found));
         }
     }
 
     #[test]
     fn ends_of_rows_are_removed() {
-        let (offsets, targets) = (vec![0, 3, 3, 7, 8], (0..8).collect());
+        let (offsets, targets) = (vec![0, 3, 3, 7, 8], (0..8_u64).collect());
         let mut rows = SortedRows { offsets, targets, weight_bits: (10..18).collect() };
         rows.truncate_rows(|_| 0);
         assert_eq!((&rows.offsets[..], rows.targets.len()), (&[0, 3, 3, 7, 8][..], 8));

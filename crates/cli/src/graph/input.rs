@@ -14,7 +14,7 @@ use treepie::graph::{
 #[derive(clap::Args)]
 pub(super) struct Input {
     /// Input files: edge lists (.txt, .el, .csv, .tsv), Matrix Market (.mtx), METIS (.graph), DIMACS (.gr), Graph 500
-    /// (.packed), saved graphs (.tpg); optionally compressed (.gz, .bz2, .zst); `-` is standard input
+    /// (.packed), saved graphs (.tpg), directories of these; optionally compressed (.gz, .bz2, .zst); `-` is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Input format [default: from the file extension]

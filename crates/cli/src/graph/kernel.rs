@@ -59,16 +59,18 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
     let weighted = options.kernel == Kernel::Sssp || options.kernel == Kernel::Bc && options.weighted;
     let in_edges = match options.kernel {
         Kernel::Bfs => options.method() == Some(Method::Bfs(BfsMethod::DirectionOptimizing)),
-        Kernel::Pagerank | Kernel::Scc | Kernel::Bc => true,
-        Kernel::Sssp | Kernel::Cc | Kernel::Reach => false,
+        Kernel::Pagerank | Kernel::Scc | Kernel::Bc | Kernel::Info => true,
+        Kernel::Sssp | Kernel::Cc | Kernel::Reach | Kernel::Kcore | Kernel::Triangles | Kernel::Mis => false,
     };
     let mut notes = Vec::new();
-    // Components of a directed graph are weakly connected ones.
-    let is_weak = options.kernel == Kernel::Cc && options.input.is_directed(&task.source);
+    // Components of a directed graph are weakly connected ones, for example.
+    let is_weak = options.kernel.is_undirected() && options.input.is_directed(&task.source);
     if is_weak {
-        notes.push("weakly connected components: edges connect in both directions".to_owned());
+        let what = if options.kernel == Kernel::Cc { "weakly connected components: " } else { "" };
+        notes.push(format!("{what}edges connect in both directions"));
     }
-    if task.source.is_file && task.source.edges.weights() != WeightKind::None && !weighted {
+    let ignores_weights = task.source.edges.weights() != WeightKind::None && !weighted;
+    if task.source.is_file && ignores_weights && options.kernel != Kernel::Info {
         notes.push(format!("{} does not use the weights of the edges", options.kernel.name()));
     }
     let build = options.input.build_options(&task.source, in_edges, is_weak, options.graph500);
@@ -81,6 +83,10 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
             Kernel::Pagerank => task.pagerank(&graph)?,
             Kernel::Scc => task.strong_components(&graph)?,
             Kernel::Bc => task.betweenness(&graph, || HopMetric::new(&graph, &task.am_config))?,
+            Kernel::Kcore => task.cores(&graph)?,
+            Kernel::Triangles => task.triangles(&graph)?,
+            Kernel::Mis => task.independent_set(&graph)?,
+            Kernel::Info => task.info(&graph)?,
             Kernel::Reach | Kernel::Sssp => task.reach(&graph)?,
         };
         (outcome, facts, vertex_ids(&graph)?)
@@ -293,6 +299,67 @@ impl KernelTask<'_> {
         let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
         let runs = vec![KernelRun { root: None, seconds, edges: 0, result }];
         Ok(KernelOutcome::new(runs, verified, components.traffic, vec![column]))
+    }
+
+    /// The outcome of an algorithm without roots and messages.
+    fn plain_outcome(
+        &self,
+        seconds: f64,
+        result: Value,
+        name: &str,
+        values: Values,
+        verify: impl FnOnce() -> Result<()>,
+    ) -> anyhow::Result<KernelOutcome> {
+        let mut verified = Vec::new();
+        self.verify(&mut verified, verify)?;
+        let runs = vec![KernelRun { root: None, seconds, edges: 0, result }];
+        let column = Column { name: name.to_owned(), values };
+        Ok(KernelOutcome::new(runs, verified, AmTraffic::default(), vec![column]))
+    }
+
+    fn cores(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
+        let (found, seconds) = self.measure(|| graph.cores())?;
+        let summary = found.summary()?;
+        let result =
+            json!({"largest_core": summary.largest, "vertices_in_it": summary.vertices, "rounds": found.rounds});
+        let values = Values::U32(found.cores.local().to_vec());
+        self.plain_outcome(seconds, result, "core", values, || found.verify())
+    }
+
+    fn triangles(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
+        let (found, seconds) = self.measure(|| graph.triangles())?;
+        let summary = found.summary()?;
+        let result = json!({
+            "triangles": summary.triangles, "transitivity": summary.transitivity,
+            "average_clustering": summary.average_clustering,
+        });
+        let clustering = Values::F64(found.clustering()?.into_local());
+        let counts = Values::U64(found.counts.local().to_vec());
+        let mut outcome = self.plain_outcome(seconds, result, "triangles", counts, || found.verify())?;
+        outcome.columns.push(Column { name: "clustering".to_owned(), values: clustering });
+        Ok(outcome)
+    }
+
+    fn independent_set(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
+        let (found, seconds) = self.measure(|| graph.independent_set())?;
+        let result = json!({"vertices_in_set": found.size()?, "rounds": found.rounds});
+        let values = Values::U32(found.members.local().iter().map(|member| u32::from(*member)).collect());
+        self.plain_outcome(seconds, result, "member", values, || found.verify())
+    }
+
+    fn info(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
+        let (found, seconds) = self.measure(|| graph.degree_statistics())?;
+        let mut result = json!({
+            "min_degree": found.min, "median_degree": found.median, "mean_degree": found.mean,
+            "max_degree": found.max, "isolated_vertices": found.isolated, "self_loops": found.self_loops,
+            "parallel_arcs": found.parallel_arcs, "vertices_by_log2_degree": found.histogram,
+        });
+        if let Some(max_in) = found.max_in.filter(|_| !graph.is_symmetric()) {
+            result["max_in_degree"] = json!(max_in);
+        }
+        let degrees = Values::U64(graph.local_vertices().map(|vertex| graph.degree(vertex)).collect());
+        // Nothing is left to verify in what is only counted.
+        self.plain_outcome(seconds, result, "degree", degrees, || Ok(()))
     }
 
     /// Betweenness from all vertices, unless roots are given.

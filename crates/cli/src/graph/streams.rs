@@ -1,6 +1,6 @@
 //! Input from pipes: rank 0 reads them into files without a name, which the ranks of its machine can open in parts.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,13 +21,16 @@ pub(super) struct InputFiles {
 }
 
 impl InputFiles {
-    /// Reads those that are pipes. Collective.
+    /// Lists directories, and reads those that are pipes. Collective.
     pub(super) fn new(world: &Comm, files: &[PathBuf]) -> anyhow::Result<Self> {
-        let names = files.iter().map(|file| name(file)).collect();
-        let (mut paths, mut spooled) = (files.to_vec(), Vec::new());
+        // Only rank 0 has the standard input of the launcher, and what a shell substitutes.
+        let is_first = world.rank() == 0;
+        let listed = run::agree(world, if is_first { list(files) } else { Ok(Vec::new()) })?;
+        let mut paths: Vec<PathBuf> = world.bcast_object(is_first.then_some(listed), 0)?;
+        let names = paths.iter().map(|file| name(file)).collect();
+        let mut spooled = Vec::new();
         for path in &mut paths {
-            // Only rank 0 has the standard input of the launcher, and what a shell substitutes.
-            let read = if world.rank() == 0 && is_stream(path) { spool(path).map(Some) } else { Ok(None) };
+            let read = if is_first && is_stream(path) { spool(path).map(Some) } else { Ok(None) };
             let file = run::agree(world, read)?;
             let there: Option<PathBuf> = world.bcast_object(Some(file.as_ref().map(AtomicFile::path)), 0)?;
             *path = there.unwrap_or_else(|| path.clone());
@@ -51,6 +54,25 @@ impl InputFiles {
         }
         text
     }
+}
+
+/// The files, with those of a directory in its place, in the order of their names. Hidden ones are not for readers.
+fn list(files: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut listed = Vec::new();
+    for file in files {
+        if !file.is_dir() {
+            listed.push(file.clone());
+            continue;
+        }
+        let entries = fs::read_dir(file).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+        let mut inside: Vec<PathBuf> = entries.with_context(|| format!("cannot read {}", file.display()))?;
+        let is_hidden = |file: &PathBuf| file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        inside.retain(|file| file.is_file() && !is_hidden(file));
+        ensure!(!inside.is_empty(), "{}: there are no files in this directory", file.display());
+        inside.sort();
+        listed.append(&mut inside);
+    }
+    Ok(listed)
 }
 
 fn name(file: &Path) -> String {

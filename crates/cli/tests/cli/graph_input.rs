@@ -78,6 +78,20 @@ fn pipes_are_read() {
 }
 
 #[test]
+fn directories_are_read() {
+    let (scratch, _path) = file("txt", "");
+    let directory = format!("{}.parts", scratch.path());
+    fs::create_dir(&directory).unwrap();
+    refused(&["graph", "cc", &directory, "-n", "2"], "there are no files in this directory");
+    for (name, text) in [("b.txt", "2 3\n"), ("a.txt", "1 2\n"), (".hidden", "x\n")] {
+        fs::write(format!("{directory}/{name}"), text).unwrap();
+    }
+    let shown = succeeds(run(&["graph", "cc", &directory, "-n", "2", "-o", "-"]));
+    fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(shown, "1 1\n2 1\n3 1\n");
+}
+
+#[test]
 fn results_on_standard_output_have_it_for_themselves() {
     let output = run(&["graph", "bfs", "--grid", "3x3", "--root", "0", "-n", "2", "--json", "-"]);
     let record: serde_json::Value = serde_json::from_str(&out(&output)).unwrap();
@@ -142,4 +156,36 @@ fn columns_are_chosen() {
     refused(&["graph", "cc", &path, "--columns", "1"], "source, target and perhaps weight");
     let (_scratch, path) = file("gr", ROADS);
     refused(&["graph", "cc", &path, "--columns", "0,1"], "columns are chosen of edge lists, not of the format dimacs");
+}
+
+#[test]
+fn more_questions_are_answered() {
+    // Two triangles with a common edge, a tail, and a vertex that has only a loop.
+    let (_scratch, path) = file("txt", "1 2\n2 3\n3 1\n3 4\n4 2\n4 5\n6 6\n");
+    for ranks in ["1", "3"] {
+        let ask = |kernel: &str| succeeds(run(&["graph", kernel, &path, "-n", ranks, "--verify", "-o", "-"]));
+        assert_eq!(ask("kcore"), "1 2\n2 2\n3 2\n4 2\n5 1\n6 0\n");
+        assert_eq!(
+            ask("triangles")
+                .lines()
+                .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
+                .collect::<Vec<_>>(),
+            ["1 1", "2 2", "3 2", "4 1", "5 0", "6 0"]
+        );
+        assert_eq!(ask("info"), "1 1\n2 1\n3 2\n4 2\n5 0\n6 1\n");
+        let set = ask("mis");
+        assert!(set.contains("6 1\n") && set.lines().count() == 6, "{set}");
+        let shown = succeeds(run(&["graph", "info", &path, "-n", ranks]));
+        for fact in ["max degree 2", "self loops 1", "isolated vertices 0", "median degree 1", "max in degree 2"] {
+            assert!(shown.contains(fact), "{fact}: {shown}");
+        }
+        let shown = succeeds(run(&["graph", "triangles", &path, "-n", ranks]));
+        assert!(shown.contains("triangles 2") && shown.contains("edges connect in both directions"), "{shown}");
+    }
+    refused(&["graph", "kcore", &path, "--split", "3"], "kcore does not support split vertices");
+    refused(&["graph", "mis", &path, "--root", "3"], "mis has no roots");
+    refused(
+        &["graph", "triangles", &path, "--style", "bsp"],
+        "--style is for active messages, which triangles does not",
+    );
 }

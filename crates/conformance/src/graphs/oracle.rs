@@ -58,6 +58,27 @@ pub(super) fn components(arcs: &Arcs) -> Vec<u64> {
     labels
 }
 
+/// Core numbers: for each k, removes vertices with fewer than k neighbors as long as there are any.
+pub(super) fn cores(neighbors: &[std::collections::BTreeSet<usize>]) -> Vec<u32> {
+    let mut cores = vec![0; neighbors.len()];
+    let mut left: Vec<bool> = vec![true; neighbors.len()];
+    for k in 1.. {
+        loop {
+            let degree = |vertex: &usize| neighbors[*vertex].iter().filter(|other| left[**other]).count();
+            let removed: Vec<usize> = (0..left.len()).filter(|vertex| left[*vertex] && degree(vertex) < k).collect();
+            if removed.is_empty() {
+                break;
+            }
+            removed.into_iter().for_each(|vertex| left[vertex] = false);
+        }
+        if left.iter().all(|is_left| !is_left) {
+            return cores;
+        }
+        (0..left.len()).filter(|vertex| left[*vertex]).for_each(|vertex| cores[vertex] = k as u32);
+    }
+    cores
+}
+
 /// PageRank scores after `iterations` iterations.
 pub(super) fn pagerank(arcs: &Arcs, damping: f64, iterations: u32) -> Vec<f64> {
     let count = arcs.len() as f64;

@@ -8,7 +8,7 @@ use treepie_comm::Comm;
 use super::{BuildOptions, weight_bits};
 use crate::agree::agree;
 use crate::csr::ROWS_PURPOSE;
-use crate::sorted_rows::SortedRows;
+use crate::sorted_rows::{GlobalId, SortedRows};
 use crate::{Distribution, Edge, EdgeSource, EdgeWeight, Error, Result, WeightKind};
 
 /// Whether rows can be read directly: edges are sorted, external ids are global ids, and each edge is one arc of its
@@ -20,12 +20,12 @@ pub(super) fn is_applicable(edges: &dyn EdgeSource, options: &BuildOptions) -> b
 }
 
 /// Reads the rows of local vertices, with local targets first. All ranks call it.
-pub(super) fn read_csr<W: EdgeWeight>(
+pub(super) fn read_csr<W: EdgeWeight, T: GlobalId>(
     comm: &Comm,
     local: Range<u64>,
     edges: &dyn EdgeSource,
     options: &BuildOptions,
-) -> Result<SortedRows> {
+) -> Result<SortedRows<T>> {
     let offsets = zeroed::<u64>((local.end - local.start) as usize + 1, ROWS_PURPOSE);
     let mut offsets = agree(comm, offsets.map_err(Error::from))?;
     let first_id = edges.first_id();
@@ -42,7 +42,7 @@ pub(super) fn read_csr<W: EdgeWeight>(
         last = Some(endpoints);
         if !is_dropped {
             offsets[(from - local.start) as usize + 1] += 1;
-            targets.push(to);
+            targets.push(T::from_low_bits(to));
             let bits = weight_bits::<W>(edge.weight)?;
             if W::KIND != WeightKind::None {
                 weights.push(bits);
@@ -61,7 +61,7 @@ pub(super) fn read_csr<W: EdgeWeight>(
         offsets[row] += offsets[row - 1];
         let arcs = offsets[row - 1] as usize..offsets[row] as usize;
         // Relative to the first local vertex, targets before it sort last.
-        let before = targets[arcs.clone()].partition_point(|target| *target < local.start);
+        let before = targets[arcs.clone()].partition_point(|target: &T| (*target).into() < local.start);
         targets[arcs.clone()].rotate_left(before);
         if let Some(weights) = weights.get_mut(arcs) {
             weights.rotate_left(before);
