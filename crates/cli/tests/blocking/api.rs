@@ -41,6 +41,7 @@ const LOCAL: &[(&str, &[&str])] = &[
             "graph::property_map::PropertyMap::new",
             "graph::scc::SccSearch::into_components",
             "graph::sssp::DeltaStepping::distances",
+            "graph::triangles::Triangles::clustering",
         ],
     ),
     (
@@ -83,6 +84,7 @@ const LOCAL: &[(&str, &[&str])] = &[
             "graph::generate::kronecker::Kronecker::new",
             "graph::generate::watts_strogatz::WattsStrogatz::new",
             "graph::read::EdgeFiles::open",
+            "graph::read::EdgeFiles::open_columns",
             "graph::read::format::InputFormat::guess",
             "graph::write::OutputFormat::guess",
         ],

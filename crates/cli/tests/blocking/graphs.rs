@@ -8,7 +8,9 @@ use treepie::graph::pagerank::{PageRankOptions, pull::PullPageRank, push::PushPa
 use treepie::graph::patterns::fixpoint;
 use treepie::graph::scc::SccSearch;
 use treepie::graph::sssp::{DeltaStepping, SsspOptions};
-use treepie::graph::{AmConfig, AmTraffic, Bitmap, BuildOptions, Error, Graph, PropertyMap, Result, agree, reach};
+use treepie::graph::{
+    AmConfig, AmTraffic, Bitmap, BuildOptions, EdgeFiles, EdgeSource, Error, Graph, PropertyMap, Result, agree, reach,
+};
 
 use crate::table::{Call, Outcome, Trial};
 
@@ -36,6 +38,11 @@ pub(crate) const CALLS: &[Call] = &[
             t.fails(|| Graph::read(t.world, file).map(drop))
         },
     ),
+    Call::new(&["graph::edge::EdgeSource::read_together"], |t| {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../graph/tests/samples/good/edges.el.gz");
+        let files = EdgeFiles::open(&[file.into()], None)?;
+        t.fails(|| files.read_together(t.world, &mut |_| {}))
+    }),
     Call::new(&["graph::graph::Graph::find_vertex"], |t| {
         let graph = built(t)?;
         // Where external ids equal vertex numbers, no peer is asked.
@@ -203,6 +210,40 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::pagerank::Graph::pagerank", "graph::pagerank::Graph::pagerank_with"], |t| {
         let graph = built(t)?;
         t.fails(|| graph.pagerank().map(drop))
+    }),
+    Call::new(&["graph::cores::Graph::cores"], |t| {
+        let graph = built(t)?;
+        t.fails(|| graph.cores().map(drop))
+    }),
+    Call::new(&["graph::cores::CoreNumbers::verify", "graph::cores::CoreNumbers::summary"], |t| {
+        let graph = built(t)?;
+        let found = graph.cores()?;
+        t.fails(|| each_fails(found.verify(), found.summary()))
+    }),
+    Call::new(&["graph::triangles::Graph::triangles"], |t| {
+        let graph = built(t)?;
+        t.fails(|| graph.triangles().map(drop))
+    }),
+    Call::new(&["graph::triangles::Triangles::verify", "graph::triangles::Triangles::summary"], |t| {
+        let graph = built(t)?;
+        let found = graph.triangles()?;
+        t.fails(|| each_fails(found.verify(), found.summary()))
+    }),
+    Call::new(&["graph::independent_set::Graph::independent_set"], |t| {
+        let graph = built(t)?;
+        t.fails(|| graph.independent_set().map(drop))
+    }),
+    Call::new(
+        &["graph::independent_set::IndependentSet::verify", "graph::independent_set::IndependentSet::size"],
+        |t| {
+            let graph = built(t)?;
+            let found = graph.independent_set()?;
+            t.fails(|| each_fails(found.verify(), found.size()))
+        },
+    ),
+    Call::new(&["graph::degrees::Graph::degree_statistics"], |t| {
+        let graph = built(t)?;
+        t.fails(|| graph.degree_statistics())
     }),
     Call::new(&["graph::pagerank::PageRankResult::verify"], |t| {
         let graph = built(t)?;
