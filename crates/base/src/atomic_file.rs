@@ -95,6 +95,18 @@ impl AtomicFile {
         }
     }
 
+    /// A file in a directory that no one else reads, and that is never committed.
+    pub fn scratch(directory: &Path) -> io::Result<Self> {
+        let target = directory.join("treepie");
+        if let Some(file) = open_tmpfile(&target)? {
+            fchmod(&file, Mode::from_raw_mode(0o600))?;
+            return Ok(Self { file, kind: FileKind::Unnamed { target } });
+        }
+        let make = |name: &Path| File::options().read(true).write(true).create_new(true).mode(0o600).open(name);
+        let (file, temporary) = TemporaryName::create_unique(&target, make)?;
+        Ok(Self { file, kind: FileKind::Named { target, temporary } })
+    }
+
     fn named(target: PathBuf) -> io::Result<Self> {
         // The replacement of a file that others may not read is never readable to them, not even before it gets that
         // mode.

@@ -275,6 +275,7 @@ impl GraphCommand {
                 "{option} is for active messages, which {kernel}{by} does not send"
             );
         }
+        ensure!(!self.verify || self.kernel != Kernel::Info, "info only counts: there is nothing to verify");
         ensure!(!self.weighted || self.kernel == Kernel::Bc, "--weighted is for bc, not for {kernel}");
         ensure!(self.delta.is_none_or(|delta| delta > 0.0 && delta.is_finite()), "--delta must be a positive length");
         let has_lengths = self.kernel == Kernel::Sssp || self.weighted;
@@ -370,18 +371,21 @@ impl GraphCommand {
         let (mut records, source) = run::agree(world, self.open_files(world, &files)).map_err(renamed)?;
         let answer = kernel::run_kernel(self, world, source).map_err(renamed)?;
         let memory = world.allreduce(&[machine::peak_memory().unwrap_or(0)], Max)?[0];
+        if is_root && self.graph500 {
+            teps::print_graph500(&answer)
+        } else if is_root {
+            answer.print(memory)
+        }
+        let recorded =
+            if is_root { records.write(&answer.record(memory, self.record(world, &answer))) } else { Ok(()) };
+        // Last, so that nothing else is lost if it fails.
         if let Some((output, format)) = self.output.as_ref().zip(self.output_format()?) {
             answer.write(world, output, format)?;
         }
+        recorded?;
         if !is_root {
             return Ok(());
         }
-        if self.graph500 {
-            teps::print_graph500(&answer)
-        } else {
-            answer.print(memory)
-        }
-        records.write(&answer.record(memory, self.record(world, &answer)))?;
         answer.failure.map_or(Ok(()), |why| bail!(why))
     }
 

@@ -66,8 +66,8 @@ fn matrix(vertices: u64, entries: u64, symmetry: &str) -> Scratch {
 #[test]
 fn a_graph_that_the_algorithm_refuses_is_not_built() {
     let file = matrix(300_000_000, 1, "general");
-    let stderr = refused(500, &[], &["graph", "cc", "-n", "1", path(&file)]);
-    assert!(stderr.contains("connected components need an undirected graph; symmetrize it"), "{stderr}");
+    let stderr = refused(500, &[], &["graph", "cc", "-n", "1", path(&file), "--save", "/tmp/not-saved.tpg"]);
+    assert!(stderr.contains("cc adds the reverse of each edge: say --symmetrize to save that graph"), "{stderr}");
 }
 
 #[test]
@@ -86,9 +86,10 @@ fn algorithms_end_with_a_result_or_an_error() {
     let matrix = matrix(1_000_000, 1, "symmetric");
     let weighted = Scratch::new("gr", "p sp 1000000 1\na 1 2 1\n");
     let mut failed = 0;
-    for kernel in ["bfs", "sssp", "cc", "pagerank", "scc", "bc", "reach"] {
+    for kernel in ["bfs", "sssp", "cc", "pagerank", "scc", "bc", "reach", "kcore", "triangles", "mis", "info"] {
         let file = if kernel == "sssp" { &weighted } else { &matrix };
-        let root: &[&str] = if matches!(kernel, "cc" | "pagerank" | "scc") { &[] } else { &["--root", "0"] };
+        let has_root = matches!(kernel, "bfs" | "sssp" | "bc" | "reach");
+        let root: &[&str] = if has_root { &["--root", "1"] } else { &[] };
         for megabytes in [60, 75, 90, 120] {
             let output = limited(megabytes, &[], &[&["graph", kernel, "-n", "1", path(file)], root].concat());
             let stderr = String::from_utf8_lossy(&output.stderr);

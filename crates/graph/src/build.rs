@@ -90,6 +90,8 @@ impl<'a> Input<'a> {
                     Ok(())
                 });
                 sink(&batch);
+            } else {
+                sink(&[]);
             }
         });
         fault.and(outcome)
@@ -384,7 +386,12 @@ fn exchange_edges<W: EdgeWeight, M: ArcMessage>(
     am.epoch(&mut state, |epoch| {
         let mut broken = Ok(());
         let outcome = input.read(comm, layout, &mut |some| {
-            if fault.is_err() || broken.is_err() {
+            if broken.is_err() {
+                return;
+            }
+            if fault.is_err() {
+                // Others still send to this rank.
+                broken = epoch.progress();
                 return;
             }
             seen.record(some, orientation);

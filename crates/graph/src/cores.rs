@@ -6,7 +6,7 @@
 //! 2013]. Estimates only fall, to the core numbers. A rank lowers those of its vertices as far as it can, then the ranks update
 //! their ghosts. Cost: one update of ghosts for each round, in which some estimate of a vertex with remote neighbors has fallen.
 
-use treepie_base::memory::{filled, zeroed};
+use treepie_base::memory::{collected, filled, zeroed};
 use treepie_comm::{Max, Sum};
 
 use crate::csr::VALUES_PURPOSE;
@@ -40,7 +40,7 @@ impl<W: EdgeWeight> Graph<W> {
     pub fn cores(&self) -> Result<CoreNumbers<'_, W>> {
         self.require_undirected(WHAT)?;
         let mut estimates = Estimates::new(self)?;
-        let boundary = self.boundary_vertices();
+        let boundary = self.boundary_vertices()?;
         let mut rounds = 0;
         self.local_vertices().for_each(|vertex| estimates.check(vertex as u32));
         loop {
@@ -55,7 +55,7 @@ impl<W: EdgeWeight> Graph<W> {
                 estimates.check(*vertex);
             }
         }
-        let cores = estimates.of_view[self.view().local_range()].to_vec();
+        let cores = collected(estimates.of_view[self.view().local_range()].iter().copied(), VALUES_PURPOSE)?;
         Ok(CoreNumbers { cores: PropertyMap::new(self, cores)?, rounds })
     }
 }
@@ -122,7 +122,7 @@ impl<'g, W: EdgeWeight> Estimates<'g, W> {
         has_changed
     }
 
-    /// The largest k, less than `before`, such that k neighbors estimate at least k, and how many of them do.
+    /// The largest k such that k neighbors estimate at least k, and how many of them do; fewer than `before` estimate at least that.
     fn lower(&mut self, vertex: u32, before: u32) -> (u32, u32) {
         self.counts.clear();
         self.counts.resize(before as usize + 1, 0);
@@ -160,7 +160,7 @@ impl<W: EdgeWeight> CoreNumbers<'_, W> {
             graph,
             of_view: &of_view,
             remaining: filled(0, graph.num_local(), VALUES_PURPOSE)?,
-            removed: Bitmap::new(graph.view().len()),
+            removed: Bitmap::try_new(graph.view().len())?,
             queue: Vec::new(),
         };
         let mut fault = None;
@@ -172,7 +172,7 @@ impl<W: EdgeWeight> CoreNumbers<'_, W> {
             }
         }
         graph.refuse(fault)?;
-        let boundary = graph.boundary_vertices();
+        let boundary = graph.boundary_vertices()?;
         graph.local_vertices().for_each(|vertex| removal.check(vertex as u32));
         while graph.comm().any(removal.remove_all())? {
             graph.update_ghost_bits(&mut removal.removed)?;

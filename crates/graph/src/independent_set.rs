@@ -6,8 +6,10 @@
 //! The order is by a hash of external ids, so the set depends neither on the number of ranks nor on the distribution. Cost: an
 //! update of ghosts for each round.
 
+use treepie_base::memory::collected;
 use treepie_comm::Sum;
 
+use crate::csr::VALUES_PURPOSE;
 use crate::hash::splitmix64;
 use crate::{EdgeWeight, Graph, PropertyMap, Result};
 
@@ -40,8 +42,8 @@ impl<W: EdgeWeight> Graph<W> {
         };
         let first = self.view().local_range().start;
         let mut status = self.with_ghosts(self.local_vertices().map(|_| UNDECIDED))?;
-        let mut undecided: Vec<u32> = self.local_vertices().map(|vertex| vertex as u32).collect();
-        // Mostly neighbors with lower ids were decided before in the same sweep if vertices are visited in order.
+        let mut undecided: Vec<u32> = collected(self.local_vertices().map(|vertex| vertex as u32), VALUES_PURPOSE)?;
+        // In this order, local neighbors that come before a vertex are mostly decided in the same sweep.
         undecided.sort_unstable_by_key(|vertex| order(first as u32 + vertex));
         let mut rounds = 0;
         while self.comm().any(!undecided.is_empty())? {
@@ -64,7 +66,8 @@ impl<W: EdgeWeight> Graph<W> {
             });
             self.update_ghosts(&mut status)?;
         }
-        let members = status[self.view().local_range()].iter().map(|status| u8::from(*status == IN)).collect();
+        let members = status[self.view().local_range()].iter().map(|status| u8::from(*status == IN));
+        let members = collected(members, VALUES_PURPOSE)?;
         Ok(IndependentSet { members: PropertyMap::new(self, members)?, rounds })
     }
 }

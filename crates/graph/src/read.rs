@@ -15,6 +15,7 @@ mod packed;
 mod parse;
 mod partition;
 mod source;
+mod table;
 mod text;
 
 use std::fmt::Debug;
@@ -26,7 +27,7 @@ use lines::{Lines, MAX_LINE_BYTES};
 use parse::ParseResult;
 pub(crate) use partition::{line_count_mismatch, read_partition};
 use source::SourceFile;
-pub use text::EdgeColumns;
+pub use table::EdgeColumns;
 
 use treepie_comm::Comm;
 
@@ -49,7 +50,7 @@ use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_rang
 ///
 /// # Numbers of edges
 /// Some formats declare the number of edges. A part that has all of a file checks it. If a file is split, the caller
-/// sums the edges of all parts and calls [`check_edge_count`](EdgeSource::check_edge_count).
+/// sums the edges of all parts and calls [`check_edge_count`](EdgeSource::check_edge_count), which checks the sum over all files.
 #[derive(Debug)]
 pub struct EdgeFiles {
     files: Vec<InputFile>,
@@ -190,7 +191,10 @@ impl EdgeFiles {
                     &format!("that of {{}} is {format}"),
                 ));
             }
-            let source = SourceFile::open(path)?;
+            let source = match format {
+                InputFormat::Packed | InputFormat::Treepie => SourceFile::open(path)?,
+                _ => SourceFile::open_text(path)?,
+            };
             let reader: Box<dyn FormatReader> = match format {
                 InputFormat::Text => Box::new(text::Text::open(&source, columns)?),
                 InputFormat::MatrixMarket => Box::new(matrix_market::MatrixMarket::open(&source)?),
@@ -239,7 +243,7 @@ impl EdgeFiles {
         Ok(ranges.filter(|(_, range)| !range.is_empty()).collect())
     }
 
-    /// The only file, if it is a saved graph with ids 0 to n-1 that is not compressed.
+    /// The only file, if it is a saved graph with consecutive ids that is not compressed.
     fn sorted_file(&self) -> Option<(&SourceFile, &graph_file::GraphFile)> {
         match self.files.as_slice() {
             [file] if self.vertices.is_some() && !file.source.is_compressed() => {
@@ -366,11 +370,13 @@ impl EdgeSource for EdgeFiles {
         if ranks == 1 || compressed_text.is_empty() {
             return self.read_part(rank, ranks, sink);
         }
+        // Before any rank passes edges on, which others would have to receive while they wait here.
+        let own_comm = comm.dup()?;
         let mut batcher = EdgeBatcher::new(sink);
         let mut ranges = self.ranges(rank, ranks)?.into_iter().filter(|(file, _)| file.compressed_text().is_none());
         let plain = ranges.try_for_each(|(file, range)| file.read_edges(range, &mut batcher));
         // Even if this rank has failed, others ask it for lines.
-        let handed_out = hand_out::read(&compressed_text, comm, &mut batcher);
+        let handed_out = hand_out::read(&compressed_text, &own_comm, &mut batcher);
         batcher.finish();
         plain.and(handed_out)
     }

@@ -1,5 +1,8 @@
 //! Graphs as simple undirected ones: without directions, self-loops and parallel arcs.
 
+use treepie_base::memory::with_capacity;
+
+use crate::csr::VALUES_PURPOSE;
 use crate::{EdgeWeight, Error, Graph, Result};
 
 impl<W: EdgeWeight> Graph<W> {
@@ -28,9 +31,11 @@ impl<W: EdgeWeight> Graph<W> {
     }
 
     /// Local vertices with remote neighbors.
-    pub(crate) fn boundary_vertices(&self) -> Vec<u32> {
+    pub(crate) fn boundary_vertices(&self) -> Result<Vec<u32>> {
         let has_remote = |vertex: &usize| !self.out_edges().local_and_remote(*vertex).1.is_empty();
-        self.local_vertices().filter(has_remote).map(|vertex| vertex as u32).collect()
+        let mut boundary = with_capacity(self.local_vertices().filter(has_remote).count(), VALUES_PURPOSE)?;
+        boundary.extend(self.local_vertices().filter(has_remote).map(|vertex| vertex as u32));
+        Ok(boundary)
     }
 
     /// The vertex, if it is local, at an index of the view.

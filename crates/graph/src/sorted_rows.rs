@@ -151,7 +151,7 @@ impl<T: Copy> SortedRows<T> {
 /// Buckets of a rank, at most.
 const BUCKETS: u64 = 512;
 
-/// Keys of a chunk: the first ones of a bucket, and all others.
+/// Keys of the first chunk of a bucket, and of the largest; each has four times as many as the one before.
 const FIRST_CHUNK: usize = 8;
 const CHUNK: usize = 2048;
 

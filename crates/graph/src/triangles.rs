@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 
 use treepie_base::Rank;
-use treepie_base::memory::{collected, zeroed};
+use treepie_base::memory::{collected, with_capacity, zeroed};
 use treepie_comm::{Max, Sum};
 use treepie_sparse::SparseExchange;
 
@@ -18,6 +18,9 @@ use crate::hash::hash_words;
 use crate::{EdgeWeight, Graph, PropertyMap, Result};
 
 const WHAT: &str = "counting triangles";
+
+/// What memory is allocated for, in error messages.
+const ARCS_PURPOSE: &str = "the edges of a rank that triangles are looked for at";
 
 /// What a rank sends in a round, in words of 8 bytes.
 const ROUND_WORDS: usize = 1 << 18;
@@ -66,7 +69,10 @@ impl OutNeighbors {
         let degrees = graph.with_ghosts(graph.local_vertices().map(degree))?;
         let (view, layout) = (graph.view(), graph.layout());
         let (first, first_id) = (view.local_range().start, graph.first_global_id());
-        let (mut offsets, mut targets) = (vec![0], Vec::new());
+        let mut offsets = with_capacity(graph.num_local() + 1, VALUES_PURPOSE)?;
+        offsets.push(0);
+        // Half of the arcs, and at most all.
+        let mut targets = with_capacity(graph.out_edges().num_arcs() as usize, ARCS_PURPOSE)?;
         for vertex in graph.local_vertices() {
             let own = (degrees[first + vertex], first_id + vertex as u64);
             let others = graph.simple_neighbors(vertex).map(|neighbor| {
@@ -190,7 +196,7 @@ fn count<W: EdgeWeight>(graph: &Graph<W>, direction: Ordering) -> Result<Triangl
 /// Adds the counts of ghosts to those of their owners.
 fn sum_up<W: EdgeWeight>(graph: &Graph<W>, of_view: Vec<u64>) -> Result<Vec<u64>> {
     let (view, rank) = (graph.view(), graph.layout().rank());
-    let mut local = of_view[view.local_range()].to_vec();
+    let mut local = collected(of_view[view.local_range()].iter().copied(), VALUES_PURPOSE)?;
     let mut outgoing: Vec<(Rank, Vec<[u64; 2]>)> = Vec::new();
     for (index, count) in of_view.iter().enumerate().filter(|(_, count)| **count > 0) {
         let (owner, local_index) = view.owner(index as u32);

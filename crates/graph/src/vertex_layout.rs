@@ -175,7 +175,7 @@ impl VertexLayout {
     }
 
     /// The least external id that a vertex may have.
-    pub(crate) fn first_id(&self) -> u64 {
+    pub fn first_id(&self) -> u64 {
         self.first_id
     }
 

@@ -23,7 +23,7 @@ pub enum OutputFormat {
     Text,
     /// Comma-separated values, with a header line.
     Csv,
-    /// A NumPy array: a value for each vertex, or a row of values of one type. Unless vertices are 0 to n-1, their ids are
+    /// A NumPy array: a value for each vertex, or a row of several, as `f64` if they have different types. Unless vertices are 0 to n-1, their ids are
     /// in a second array, `scores.ids.npy` for `scores.npy`.
     Npy,
 }
@@ -131,6 +131,9 @@ pub fn write(file: &Path, format: OutputFormat, ids: &[u64], columns: &[Column])
             let column = Column { name: "vertex".to_owned(), values: Values::U64(ids.to_vec()) };
             let mut rows = |out: &mut dyn Write| npy::write(out, &order, std::slice::from_ref(&column));
             write_atomically(&ids_file, &mut rows).map_err(|error| failed(&ids_file, error))?;
+        } else if let Ok(ids_file) = ids_file(file) {
+            // Those of an earlier result would be taken for these.
+            let _ = std::fs::remove_file(ids_file);
         }
     }
     let mut rows = |out: &mut dyn Write| match format {
@@ -145,7 +148,7 @@ pub fn write(file: &Path, format: OutputFormat, ids: &[u64], columns: &[Column])
 fn ids_file(file: &Path) -> Result<PathBuf> {
     // A pipe or a device has no file beside it.
     if file.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        let why = "vertices are not 0 to n-1, and their ids cannot be written beside this file";
+        let why = "vertices do not count from 0, and their ids cannot be written beside this file";
         return Err(Error::File { file: file.to_owned(), why: why.to_owned() });
     }
     Ok(file.with_extension("ids.npy"))
@@ -240,6 +243,8 @@ mod tests {
             sorted.sort_unstable();
             assert_eq!(found, sorted);
         }
+        write(&file, OutputFormat::Npy, &[2, 0, 1], &[ranks()]).expect("it is written");
+        assert_eq!(directory.names(), ["ranks.npy"]);
         let refused = write(Path::new("/dev/null"), OutputFormat::Npy, &[7, 1, 4], &[ranks()]).expect_err("a device");
         assert!(refused.to_string().contains("their ids cannot be written beside"), "{refused}");
     }

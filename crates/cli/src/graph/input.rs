@@ -62,7 +62,7 @@ pub(super) struct Input {
     partition: Option<PathBuf>,
     /// Also save the built graph to this file (.tpg), which loads much faster
     #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    pub(super) save: Option<PathBuf>,
     /// Hold values of ghost vertices only [default on fewer than 16 ranks: replicate those of all vertices]
     #[arg(long)]
     ghosts: bool,

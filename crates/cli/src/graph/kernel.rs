@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use anyhow::ensure;
 use serde_json::{Value, json};
 use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
 use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch, UNREACHED};
@@ -66,6 +67,11 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
     // Components of a directed graph are weakly connected ones, for example.
     let is_weak = options.kernel.is_undirected() && options.input.is_directed(&task.source);
     if is_weak {
+        let kernel = options.kernel.name();
+        ensure!(
+            options.input.save.is_none(),
+            "{kernel} adds the reverse of each edge: say --symmetrize to save that graph"
+        );
         let what = if options.kernel == Kernel::Cc { "weakly connected components: " } else { "" };
         notes.push(format!("{what}edges connect in both directions"));
     }
@@ -130,10 +136,13 @@ fn top_scores<W: EdgeWeight>(scores: &PropertyMap<'_, f64, W>) -> Result<Vec<Val
     Ok(scores.top_k(10)?.into_iter().map(|(id, score)| json!([id, score])).collect())
 }
 
+/// What memory is allocated for, in error messages.
+const RESULTS: &str = "the result of each vertex";
+
 /// Fails early if there is no memory for the results: isolated vertices may exist only as a count. The memory is freed
 /// at once.
 fn check_result_memory<W: EdgeWeight>(graph: &Graph<W>) -> treepie::Result<()> {
-    memory::with_capacity::<[u64; 3]>(graph.num_local(), "the result of each vertex").map(drop)
+    memory::with_capacity::<[u64; 3]>(graph.num_local(), RESULTS).map(drop)
 }
 
 impl KernelTask<'_> {
@@ -322,7 +331,7 @@ impl KernelTask<'_> {
         let summary = found.summary()?;
         let result =
             json!({"largest_core": summary.largest, "vertices_in_it": summary.vertices, "rounds": found.rounds});
-        let values = Values::U32(found.cores.local().to_vec());
+        let values = Values::U32(memory::collected(found.cores.local().iter().copied(), RESULTS)?);
         self.plain_outcome(seconds, result, "core", values, || found.verify())
     }
 
@@ -334,7 +343,7 @@ impl KernelTask<'_> {
             "average_clustering": summary.average_clustering,
         });
         let clustering = Values::F64(found.clustering()?.into_local());
-        let counts = Values::U64(found.counts.local().to_vec());
+        let counts = Values::U64(memory::collected(found.counts.local().iter().copied(), RESULTS)?);
         let mut outcome = self.plain_outcome(seconds, result, "triangles", counts, || found.verify())?;
         outcome.columns.push(Column { name: "clustering".to_owned(), values: clustering });
         Ok(outcome)
@@ -343,7 +352,8 @@ impl KernelTask<'_> {
     fn independent_set(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
         let (found, seconds) = self.measure(|| graph.independent_set())?;
         let result = json!({"vertices_in_set": found.size()?, "rounds": found.rounds});
-        let values = Values::U32(found.members.local().iter().map(|member| u32::from(*member)).collect());
+        let members = found.members.local().iter().map(|member| u32::from(*member));
+        let values = Values::U32(memory::collected(members, RESULTS)?);
         self.plain_outcome(seconds, result, "member", values, || found.verify())
     }
 
@@ -357,7 +367,8 @@ impl KernelTask<'_> {
         if let Some(max_in) = found.max_in.filter(|_| !graph.is_symmetric()) {
             result["max_in_degree"] = json!(max_in);
         }
-        let degrees = Values::U64(graph.local_vertices().map(|vertex| graph.degree(vertex)).collect());
+        let degrees = graph.local_vertices().map(|vertex| graph.degree(vertex));
+        let degrees = Values::U64(memory::collected(degrees, RESULTS)?);
         // Nothing is left to verify in what is only counted.
         self.plain_outcome(seconds, result, "degree", degrees, || Ok(()))
     }

@@ -52,8 +52,7 @@ fn draw_root<W: EdgeWeight>(graph: &Graph<W>, source: &Source, drawing: u64) -> 
             // A SplitMix64-like hash.
             let hash = (drawing + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let first_id = graph.layout().consecutive_ids().map_or(0, |ids| ids.start);
-            first_id + (hash ^ hash >> 27) % graph.num_vertices()
+            graph.layout().first_id() + (hash ^ hash >> 27) % graph.num_vertices()
         }
     }
 }

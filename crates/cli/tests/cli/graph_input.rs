@@ -71,6 +71,14 @@ fn standard_input_is_read_by_all_ranks() {
 }
 
 #[test]
+fn a_redirected_file_is_standard_input() {
+    let (_scratch, path) = file("txt", "1 2\n2 3\n");
+    let input = fs::File::open(&path).unwrap();
+    let output = treepie(&["graph", "cc", "/dev/stdin", "-n", "2", "-o", "-"]).stdin(input).output().unwrap();
+    assert_eq!(succeeds(output), "1 1\n2 1\n3 1\n");
+}
+
+#[test]
 fn pipes_are_read() {
     let script = "exec \"$0\" graph cc <(printf '1 2\\n2 3\\n') <(printf '7 8\\n' | gzip) -n 2 -o -";
     let output = Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_treepie")]).output().unwrap();
@@ -152,7 +160,7 @@ fn columns_are_chosen() {
     let shown = succeeds(run(&["graph", "sssp", &path, "--columns", "2,1", "--root", "3", "-n", "2", "-o", "-"]));
     assert_eq!(shown, "1 2.0\n2 1.0\n3 0.0\n");
     refused(&["graph", "cc", &path], "4 columns, but an edge has 2, or 3 with a weight; choose them (`--columns`)");
-    refused(&["graph", "cc", &path, "--columns", "1,4"], ":2: 4 columns, but column 4, counted from 0, was chosen");
+    refused(&["graph", "cc", &path, "--columns", "1,4"], ":1: 4 columns, but column 4, counted from 0, was chosen");
     refused(&["graph", "cc", &path, "--columns", "1"], "source, target and perhaps weight");
     let (_scratch, path) = file("gr", ROADS);
     refused(&["graph", "cc", &path, "--columns", "0,1"], "columns are chosen of edge lists, not of the format dimacs");
@@ -163,7 +171,10 @@ fn more_questions_are_answered() {
     // Two triangles with a common edge, a tail, and a vertex that has only a loop.
     let (_scratch, path) = file("txt", "1 2\n2 3\n3 1\n3 4\n4 2\n4 5\n6 6\n");
     for ranks in ["1", "3"] {
-        let ask = |kernel: &str| succeeds(run(&["graph", kernel, &path, "-n", ranks, "--verify", "-o", "-"]));
+        let ask = |kernel: &str| {
+            let verify: &[&str] = if kernel == "info" { &[] } else { &["--verify"] };
+            succeeds(run(&[&["graph", kernel, &path, "-n", ranks, "-o", "-"], verify].concat()))
+        };
         assert_eq!(ask("kcore"), "1 2\n2 2\n3 2\n4 2\n5 1\n6 0\n");
         assert_eq!(
             ask("triangles")
@@ -184,6 +195,8 @@ fn more_questions_are_answered() {
     }
     refused(&["graph", "kcore", &path, "--split", "3"], "kcore does not support split vertices");
     refused(&["graph", "mis", &path, "--root", "3"], "mis has no roots");
+    refused(&["graph", "info", &path, "--verify"], "info only counts: there is nothing to verify");
+    refused(&["graph", "cc", &path, "--save", "/tmp/not-saved.tpg"], "say --symmetrize to save that graph");
     refused(
         &["graph", "triangles", &path, "--style", "bsp"],
         "--style is for active messages, which triangles does not",

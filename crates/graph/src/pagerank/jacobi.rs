@@ -11,7 +11,7 @@ use crate::{EdgeWeight, Graph, PropertyMap, Result};
 /// The scores, and the outcome of the iteration.
 #[derive(Clone, Debug)]
 pub struct PageRankResult<'g, W: EdgeWeight = ()> {
-    /// Of each vertex; they sum to 1 within 10^-12.
+    /// Of each vertex; they sum to 1, but for rounding: within 10^-12, and more for more than some thousand vertices.
     pub scores: PropertyMap<'g, f64, W>,
     /// The number of iterations.
     pub iterations: u32,
@@ -23,7 +23,7 @@ pub struct PageRankResult<'g, W: EdgeWeight = ()> {
 impl<W: EdgeWeight> PageRankResult<'_, W> {
     /// Whether scores changed by less than the tolerance, before the most iterations were reached.
     pub fn has_converged(&self) -> bool {
-        self.residual < self.options.tolerance || self.scores.graph().num_vertices() == 0
+        self.residual <= self.options.tolerance || self.scores.graph().num_vertices() == 0
     }
 }
 

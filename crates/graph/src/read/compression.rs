@@ -36,7 +36,7 @@ impl Compression {
         found.map(|(compression, ..)| *compression)
     }
 
-    fn of_extension(file: &Path) -> Option<Self> {
+    pub(super) fn of_extension(file: &Path) -> Option<Self> {
         let extension = file.extension()?.to_str()?.to_ascii_lowercase();
         COMPRESSIONS.iter().find(|(_, known, _)| *known == extension).map(|(compression, ..)| *compression)
     }

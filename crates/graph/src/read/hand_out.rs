@@ -140,10 +140,10 @@ impl OwnFiles<'_> {
     }
 }
 
-/// Reads files of compressed text; rank i decompresses files i, i + P, and so on. All ranks call it.
+/// Reads files of compressed text; rank i decompresses files i, i + P, and so on. All ranks call it, with a communicator of its
+/// own.
 pub(super) fn read(files: &[(&InputFile, &dyn TextReader)], comm: &Comm, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
     let (rank, ranks) = (comm.rank(), comm.size());
-    let comm = &comm.dup()?;
     let own = files.iter().enumerate().skip(rank).step_by(ranks);
     let files_of_rank = own.map(|(index, (input, text))| (index, *input, *text)).rev().collect();
     let mut own = OwnFiles { files: files_of_rank, blocks: None };
@@ -155,12 +155,19 @@ pub(super) fn read(files: &[(&InputFile, &dyn TextReader)], comm: &Comm, batcher
     let mut ends_to_send = if rank < decompressors { ASKED_AHEAD * (ranks - 1) } else { 0 };
     let mut sends: Vec<Request<'static, Vec<u8>>> = Vec::new();
     let (mut fault, mut is_exhausted) = (Ok(()), false);
-    let parse = |block: Block, fault: &mut Result<()>, batcher: &mut EdgeBatcher<'_>| {
+    // Edges of each file on this rank. More than are declared are refused before they exhaust the memory.
+    let mut edges = vec![0; files.len()];
+    let mut parse = |block: Block, fault: &mut Result<()>, batcher: &mut EdgeBatcher<'_>| {
         if fault.is_ok() {
             let (input, text) = files[block.file];
+            let before = batcher.num_edges();
             let (offset, end) = (block.offset, block.offset + block.text.len() as u64);
             let lines = Lines::new(&input.source, Box::new(Cursor::new(block.text)), offset, end);
             *fault = text.read_lines(&input.source, lines, block.row, batcher);
+            edges[block.file] += batcher.num_edges() - before;
+            if let (Ok(()), Some(declared)) = (&fault, input.reader.metadata().declared) {
+                *fault = declared.check_limit(&input.source, edges[block.file]);
+            }
         }
     };
     let mut next = |fault: &mut Result<()>| {

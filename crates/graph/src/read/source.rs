@@ -20,12 +20,21 @@ pub(super) struct SourceFile {
 
 impl SourceFile {
     pub(super) fn open(file: &Path) -> Result<Self> {
+        Self::open_as(file, Compression::of_extension(file))
+    }
+
+    /// The same; a file of text that has no extension is compressed if it begins like that.
+    pub(super) fn open_text(file: &Path) -> Result<Self> {
+        Self::open_as(file, None).map(|source| Self { compression: Compression::of(file), ..source })
+    }
+
+    fn open_as(file: &Path, compression: Option<Compression>) -> Result<Self> {
         let file_error = |why: String| Error::File { file: file.to_owned(), why };
         let metadata = std::fs::metadata(file).map_err(|error| file_error(error.to_string()))?;
         if !metadata.is_file() {
             return Err(file_error("not a regular file, and parts of others cannot be read".into()));
         }
-        Ok(Self { file: file.to_owned(), compression: Compression::of(file), length: metadata.len() })
+        Ok(Self { file: file.to_owned(), compression, length: metadata.len() })
     }
 
     pub(super) fn file(&self) -> &Path {

@@ -5,84 +5,25 @@
 //! columns may precede them.
 
 use std::ops::Range;
-use std::str::FromStr;
 
 use super::lines::Lines;
 use super::parse::{ParseResult, is_blank, parse_real_weight, parse_vertex, skip_blanks};
 use super::source::SourceFile;
+use super::table::{EdgeColumns, Table};
 use super::{FormatReader, Metadata, TextReader};
 use crate::edge_batcher::EdgeBatcher;
-use crate::{Edge, Error, Orientation, Result, WeightKind};
+use crate::{Edge, Orientation, Result, WeightKind};
 
 /// The UTF-8 byte order mark that spreadsheets write.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The columns of an edge, counted from 0.
+/// How edges are found in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EdgeColumns {
-    /// The source.
-    pub from: usize,
-    /// The target.
-    pub to: usize,
-    /// The weight, if edges have one.
-    pub weight: Option<usize>,
-}
-
-impl FromStr for EdgeColumns {
-    type Err = Error;
-
-    /// Two or three numbers: `0,1` or `0,1,3`.
-    fn from_str(text: &str) -> Result<Self> {
-        let columns: Option<Vec<usize>> = text.split(',').map(|column| column.trim().parse().ok()).collect();
-        let (from, to, weight) = match columns.as_deref() {
-            Some([from, to]) => (*from, *to, None),
-            Some([from, to, weight]) => (*from, *to, Some(*weight)),
-            _ => {
-                let expected = "the columns of source, target and perhaps weight, counted from 0, such as 0,1,3";
-                return Err(Error::Input(format!("`{text}`: expected {expected}")));
-            }
-        };
-        if from == to || weight.is_some_and(|weight| weight == from || weight == to) {
-            return Err(Error::Input(format!("`{text}`: source, target and weight are different columns")));
-        }
-        Ok(Self { from, to, weight })
-    }
-}
-
-/// What is known of the columns of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Layout {
-    columns: EdgeColumns,
-    /// The number of columns of each line, unless some were chosen.
-    count: Option<usize>,
-}
-
-impl Layout {
-    /// Lines of two columns, or of three with a weight.
-    fn of_count(count: usize) -> Self {
-        let columns = EdgeColumns { from: 0, to: 1, weight: (count == 3).then_some(2) };
-        Self { columns, count: Some(count) }
-    }
-
-    /// Checks the number of columns of a line.
-    fn check_count(&self, count: usize) -> ParseResult<()> {
-        let found = ColumnCount(count);
-        match self.count {
-            Some(expected) if count != expected => {
-                Err(format!("{found}, but the first edge of the file has {expected}"))
-            }
-            None => {
-                let EdgeColumns { from, to, weight } = self.columns;
-                let last = from.max(to).max(weight.unwrap_or(0));
-                if count > last {
-                    Ok(())
-                } else {
-                    Err(format!("{found}, but column {last}, counted from 0, was chosen"))
-                }
-            }
-            Some(_) => Ok(()),
-        }
-    }
+enum Layout {
+    /// Two columns, or three with a weight.
+    All(usize),
+    /// Chosen columns.
+    Chosen(Table),
 }
 
 #[derive(Debug)]
@@ -108,6 +49,16 @@ impl Text {
             if is_comment(line) || skip_blanks(line).is_empty() {
                 continue;
             }
+            if let Some(columns) = chosen {
+                let table = Table::new(columns, line);
+                if header.is_none() && table.has_names(line) {
+                    header = Some((line.to_vec(), at, lines.offset()));
+                    body_offset = lines.offset();
+                    continue;
+                }
+                table.parse_edge(line).map_err(|what| source.line_error(at, what))?;
+                return Ok(Self { layout: Some(Layout::Chosen(table)), body_offset });
+            }
             let count = count_columns(line).map_err(|what| source.line_error(at, what))?;
             if header.is_none() && has_column_names(line) {
                 let line = line.to_vec();
@@ -124,17 +75,12 @@ impl Text {
                 }
                 body_offset = end;
             }
-            let layout = match chosen {
-                Some(columns) => Layout { columns, count: None },
-                None if (2..=3).contains(&count) => Layout::of_count(count),
-                None => {
-                    let more = if count > 3 { "; choose them (`--columns`)" } else { "" };
-                    let what = format!("{}, but an edge has 2, or 3 with a weight{more}", ColumnCount(count));
-                    return Err(source.line_error(at, what));
-                }
-            };
-            layout.check_count(count).map_err(|what| source.line_error(at, what))?;
-            return Ok(Self { layout: Some(layout), body_offset });
+            if !(2..=3).contains(&count) {
+                let more = if count > 3 { "; choose them (`--columns`)" } else { "" };
+                let what = format!("{}, but an edge has 2, or 3 with a weight{more}", ColumnCount(count));
+                return Err(source.line_error(at, what));
+            }
+            return Ok(Self { layout: Some(Layout::All(count)), body_offset });
         }
         if let Some((_, at, _)) =
             header.filter(|(names, ..)| !names.iter().any(|byte| matches!(byte, b',' | b';' | b'\t')))
@@ -147,8 +93,12 @@ impl Text {
 
 impl FormatReader for Text {
     fn metadata(&self) -> Metadata {
-        let weight = self.layout.map(|layout| layout.columns.weight);
-        let weights = weight.map(|weight| weight.map_or(WeightKind::None, |_| WeightKind::Real));
+        let weights = self.layout.map(|layout| match layout {
+            Layout::All(3) | Layout::Chosen(Table { columns: EdgeColumns { weight: Some(_), .. }, .. }) => {
+                WeightKind::Real
+            }
+            _ => WeightKind::None,
+        });
         Metadata { vertices: None, first_id: 0, orientation: Orientation::Directed, weights, declared: None }
     }
 
@@ -176,15 +126,20 @@ impl TextReader for Text {
         let Some(layout) = self.layout else { return Ok(()) };
         loop {
             let (bytes, begin_before) = lines.buffered();
-            let read = match layout.count {
-                Some(2) => read_plain_lines::<2>(bytes, begin_before, batcher),
-                Some(_) => read_plain_lines::<3>(bytes, begin_before, batcher),
-                None => 0,
+            let read = match layout {
+                Layout::All(2) => read_plain_lines::<2>(bytes, begin_before, batcher),
+                Layout::All(_) => read_plain_lines::<3>(bytes, begin_before, batcher),
+                Layout::Chosen(_) => 0,
             };
             lines.skip_buffered(read);
             // One line that is not plain, or not yet complete in the buffer.
             let Some((at, line)) = lines.next()? else { return Ok(()) };
-            match parse_edge(line, &layout) {
+            let edge = match &layout {
+                Layout::All(columns) => parse_edge(line, *columns),
+                Layout::Chosen(_) if is_comment(line) || skip_blanks(line).is_empty() => Ok(None),
+                Layout::Chosen(table) => table.parse_edge(line).map(Some),
+            };
+            match edge {
                 Ok(Some(edge)) => batcher.push(edge),
                 Ok(None) => {}
                 Err(what) => return Err(source.line_error(at, what)),
@@ -246,29 +201,24 @@ fn plain_separator(rest: &mut &[u8]) -> bool {
     true
 }
 
-/// Parses an edge; `None` if the line is empty or a comment.
+/// Parses an edge of 2 or 3 columns; `None` if the line is empty or a comment.
 #[inline]
-fn parse_edge(line: &[u8], layout: &Layout) -> ParseResult<Option<Edge>> {
+fn parse_edge(line: &[u8], columns: usize) -> ParseResult<Option<Edge>> {
     if is_comment(line) {
         return Ok(None);
     }
-    let EdgeColumns { from, to, weight } = layout.columns;
-    let (mut fields, mut edge, mut count) = (Columns::new(line), Edge::new(0, 0), 0);
-    while let Some(token) = fields.next()? {
-        if count == from {
-            edge.from = parse_vertex(token)?;
-        } else if count == to {
-            edge.to = parse_vertex(token)?;
-        } else if Some(count) == weight {
-            edge.weight = parse_real_weight(token)?;
-        }
-        count += 1;
+    let mut fields = Columns::new(line);
+    let Some(token) = fields.next()? else { return Ok(None) };
+    let from = parse_vertex(token)?;
+    let wrong_count =
+        || Err(format!("{}, but the first edge of the file has {columns}", ColumnCount(count_columns(line)?)));
+    let Some(token) = fields.next()? else { return wrong_count() };
+    let mut edge = Edge::new(from, parse_vertex(token)?);
+    if columns == 3 {
+        let Some(token) = fields.next()? else { return wrong_count() };
+        edge.weight = parse_real_weight(token)?;
     }
-    if count == 0 {
-        return Ok(None);
-    }
-    layout.check_count(count)?;
-    Ok(Some(edge))
+    if fields.next()?.is_some() { wrong_count() } else { Ok(Some(edge)) }
 }
 
 /// A number of columns, for messages.
@@ -371,15 +321,12 @@ mod tests {
     #[test]
     fn edges_with_all_separators() {
         for line in ["1 2", "1\t2", "1,2", "1;2", "  1 ,\t2\r", "1 2 ", "0001 02"] {
-            assert_eq!(parse_edge(line.as_bytes(), &Layout::of_count(2)), weighted(1, 2, 1.0), "{line:?}");
+            assert_eq!(parse_edge(line.as_bytes(), 2), weighted(1, 2, 1.0), "{line:?}");
         }
         for line in ["1 2 0.5", "1, 2; 5e-1", "1\t2\t.5\r"] {
-            assert_eq!(parse_edge(line.as_bytes(), &Layout::of_count(3)), weighted(1, 2, 0.5), "{line:?}");
+            assert_eq!(parse_edge(line.as_bytes(), 3), weighted(1, 2, 0.5), "{line:?}");
         }
-        assert_eq!(
-            parse_edge(b"8589934592 18446744073709551614", &Layout::of_count(2)),
-            weighted(1 << 33, u64::MAX - 1, 1.0)
-        );
+        assert_eq!(parse_edge(b"8589934592 18446744073709551614", 2), weighted(1 << 33, u64::MAX - 1, 1.0));
     }
 
     /// Lines that are read at once are those that are also edges one by one; others are left to `parse_edge`.
@@ -402,7 +349,7 @@ mod tests {
             let text = format!("{line}\n");
             let (read, edges) = plain(&text, columns);
             assert_eq!(read, text.len(), "{line:?}");
-            assert_eq!(Ok(Some(edges[0])), parse_edge(line.as_bytes(), &Layout::of_count(columns)), "{line:?}");
+            assert_eq!(Ok(Some(edges[0])), parse_edge(line.as_bytes(), columns), "{line:?}");
         }
         for (line, columns) in [
             ("1 2", 3),
@@ -431,13 +378,13 @@ mod tests {
     #[test]
     fn lines_without_edges() {
         for line in ["", " ", "\r", "\t\t", "#", "# 1 2", "%,,", "// a", "  # a", "//"] {
-            assert_eq!(parse_edge(line.as_bytes(), &Layout::of_count(2)), Ok(None), "{line:?}");
+            assert_eq!(parse_edge(line.as_bytes(), 2), Ok(None), "{line:?}");
         }
     }
 
     #[test]
     fn lines_that_are_refused() {
-        let refused = |line: &str, columns| parse_edge(line.as_bytes(), &Layout::of_count(columns)).expect_err(line);
+        let refused = |line: &str, columns| parse_edge(line.as_bytes(), columns).expect_err(line);
         assert_eq!(refused("1", 2), "1 column, but the first edge of the file has 2");
         assert_eq!(refused("1 2", 3), "2 columns, but the first edge of the file has 3");
         assert_eq!(refused("1 2 3", 2), "3 columns, but the first edge of the file has 2");
@@ -450,23 +397,9 @@ mod tests {
     }
 
     #[test]
-    fn chosen_columns() {
-        let parse = |line: &str, columns: &str| {
-            parse_edge(line.as_bytes(), &Layout { columns: columns.parse().unwrap(), count: None })
-        };
-        assert_eq!(parse("1,2,x,0.5", "0,1,3"), weighted(1, 2, 0.5));
-        assert_eq!(parse("2016-01-01 7 8", "2,1"), weighted(8, 7, 1.0));
-        assert_eq!(parse("1 2 3 4 5", "0,1"), weighted(1, 2, 1.0));
-        assert_eq!(parse("1 2 3", "0,1,3"), Err("3 columns, but column 3, counted from 0, was chosen".into()));
-        for columns in ["0", "0,1,2,3", "a,b", "", "0,0", "0,1,1"] {
-            assert!(columns.parse::<EdgeColumns>().is_err(), "{columns}");
-        }
-    }
-
-    #[test]
     fn quoted_columns() {
         for line in ["\"1\",\"2\"", " \"1\" , 2", "1\t\"2\"\r"] {
-            assert_eq!(parse_edge(line.as_bytes(), &Layout::of_count(2)), weighted(1, 2, 1.0), "{line}");
+            assert_eq!(parse_edge(line.as_bytes(), 2), weighted(1, 2, 1.0), "{line}");
         }
         let columns = |line: &'static str| count_columns(line.as_bytes());
         assert_eq!((columns("\"a, b\",\"\";c"), columns("\"a")), (Ok(3), Err("a quote does not end".into())));

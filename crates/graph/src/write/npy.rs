@@ -10,22 +10,12 @@ use crate::{Error, Result};
 /// Bytes of the magic string, the version and the length of the header.
 const PREFIX: usize = 10;
 
-/// Refuses columns of several types.
+/// Refuses files without columns.
 pub(super) fn check(columns: &[Column]) -> Result<()> {
-    let type_of = |column: &Column| type_name(&column.values);
-    match columns {
-        [] => Err(Error::Input("a NumPy file has at least one column".to_owned())),
-        [first, others @ ..] => match others.iter().find(|column| type_of(column) != type_of(first)) {
-            Some(other) => Err(Error::Input(format!(
-                "a NumPy file has values of one type, but `{}` has {} and `{}` has {}",
-                first.name,
-                type_of(first),
-                other.name,
-                type_of(other)
-            ))),
-            None => Ok(()),
-        },
+    if columns.is_empty() {
+        return Err(Error::Input("a NumPy file has at least one column".to_owned()));
     }
+    Ok(())
 }
 
 fn type_name(values: &Values) -> &'static str {
@@ -38,10 +28,14 @@ fn type_name(values: &Values) -> &'static str {
     }
 }
 
+/// Writes columns; those of different types as floating-point numbers of 64 bits.
 pub(super) fn write(out: &mut dyn Write, order: &[usize], columns: &[Column]) -> io::Result<()> {
-    out.write_all(&header(type_name(&columns[0].values), order.len(), columns.len()))?;
+    let name = type_name(&columns[0].values);
+    let is_mixed = columns.iter().any(|column| type_name(&column.values) != name);
+    out.write_all(&header(if is_mixed { "<f8" } else { name }, order.len(), columns.len()))?;
     order.iter().try_for_each(|index| {
         columns.iter().try_for_each(|column| match &column.values {
+            values if is_mixed => out.write_all(&as_f64(values, *index).to_le_bytes()),
             Values::U32(values) => out.write_all(&values[*index].to_le_bytes()),
             Values::U64(values) => out.write_all(&values[*index].to_le_bytes()),
             Values::I64(values) => out.write_all(&values[*index].to_le_bytes()),
@@ -49,6 +43,16 @@ pub(super) fn write(out: &mut dyn Write, order: &[usize], columns: &[Column]) ->
             Values::F64(values) => out.write_all(&values[*index].to_le_bytes()),
         })
     })
+}
+
+fn as_f64(values: &Values, index: usize) -> f64 {
+    match values {
+        Values::U32(values) => values[index].into(),
+        Values::U64(values) => values[index] as f64,
+        Values::I64(values) => values[index] as f64,
+        Values::F32(values) => values[index].into(),
+        Values::F64(values) => values[index],
+    }
 }
 
 fn header(kind: &str, rows: usize, columns: usize) -> Vec<u8> {
@@ -120,10 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_one_type() {
-        let columns = [Values::U32(vec![1]), Values::F64(vec![1.0])].map(|values| Column { name: "x".into(), values });
-        let refused = check(&columns).expect_err("two types").to_string();
-        assert_eq!(refused, "a NumPy file has values of one type, but `x` has <u4 and `x` has <f8");
+    fn columns_of_different_types_are_floating_point_numbers() {
+        let columns = [Values::U64(vec![3]), Values::F64(vec![0.5])].map(|values| Column { name: "x".into(), values });
+        assert_eq!(check(&columns), Ok(()));
+        let mut out = Vec::new();
+        write(&mut out, &[0], &columns).expect("memory");
+        assert_eq!(out[128..], [3.0_f64.to_le_bytes(), 0.5_f64.to_le_bytes()].concat());
+        assert!(String::from_utf8_lossy(&out).contains("<f8"));
         assert_eq!(check(&[]).expect_err("none").to_string(), "a NumPy file has at least one column");
     }
 }
