@@ -151,7 +151,7 @@ impl<W: EdgeWeight> CoreNumbers<'_, W> {
 
     /// Verifies the core numbers. All ranks call it, and get the same error.
     ///
-    /// A number is not too high if so many neighbors have at least the same. It is not too low if the vertices with the same
+    /// A core number is not too high if so many neighbors have at least the same. It is not too low if the vertices with the same
     /// number can be removed one after the other: each when no more neighbors than this number remain that have it or a higher one.
     pub fn verify(&self) -> Result<()> {
         let graph = self.cores.graph();

@@ -54,7 +54,7 @@ impl GlobalId for u64 {
     type WeightedArc = CooEdge;
 }
 
-/// An arc on its way to its row.
+/// A message with an arc, to the owner of its row.
 pub(crate) trait ArcMessage: Pod {
     fn new(arc: CooEdge) -> Self;
     fn arc(&self) -> CooEdge;
