@@ -11,7 +11,7 @@ mod sampling;
 mod search;
 mod verify;
 
-use crate::{AmConfig, EdgeWeight, Error, Graph, Result};
+use crate::{AmConfig, EdgeWeight, Graph, Result};
 
 pub use crate::component_labels::{ComponentLabels, ComponentSummary};
 
@@ -54,7 +54,7 @@ impl<W: EdgeWeight> Graph<W> {
     /// The connected components of an undirected graph. All ranks call it.
     ///
     /// # Errors
-    /// [`Error::Input`] if the graph is directed, or has split hubs.
+    /// [`Error::Input`](crate::Error::Input) if the graph is directed, or has split hubs.
     pub fn components(&self) -> Result<ComponentLabels<'_, W>> {
         self.components_with(&ComponentOptions::default())
     }
@@ -64,25 +64,11 @@ impl<W: EdgeWeight> Graph<W> {
     /// # Errors
     /// Those of [`components`](Self::components).
     pub fn components_with(&self, options: &ComponentOptions) -> Result<ComponentLabels<'_, W>> {
-        require_symmetric(self)?;
+        self.require_undirected("finding connected components")?;
         match options.method {
             ComponentMethod::Sampling => sampling::run(self, &options.config),
             ComponentMethod::Search => search::run(self, &options.config),
             ComponentMethod::Hooking => hooking::run(self, None, &options.config),
         }
     }
-}
-
-/// Refuses directed graphs, and graphs with split rows.
-fn require_symmetric<W: EdgeWeight>(graph: &Graph<W>) -> Result<()> {
-    graph.require_unsplit_rows("connected components")?;
-    if graph.is_symmetric() {
-        return Ok(());
-    }
-    Err(directed_graph_error())
-}
-
-/// The error for directed graphs. Public, so that callers can refuse before they build the graph.
-pub fn directed_graph_error() -> Error {
-    Error::Input("connected components need an undirected graph; symmetrize it".to_owned())
 }

@@ -151,8 +151,8 @@ impl<W: EdgeWeight> CoreNumbers<'_, W> {
 
     /// Verifies the core numbers. All ranks call it, and get the same error.
     ///
-    /// A core number is not too high if so many neighbors have at least the same. It is not too low if the vertices with the same
-    /// number can be removed one after the other: each when no more neighbors than this number remain that have it or a higher one.
+    /// A vertex with core number k must have at least k neighbors in the k-core. And peeling must remove all vertices with core number
+    /// k from the k-core: one after the other, each when its degree is k or less.
     pub fn verify(&self) -> Result<()> {
         let graph = self.cores.graph();
         let of_view = graph.with_ghosts(self.cores.local().iter().copied())?;
